@@ -1,0 +1,1 @@
+"""Models, personalised objectives, and the gradients of whole cohorts."""

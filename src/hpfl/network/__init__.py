@@ -1,0 +1,1 @@
+"""The radio and the machines, as arrays: who is there, how far, how fast."""

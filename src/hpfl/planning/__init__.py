@@ -1,0 +1,1 @@
+"""Who uploads this round, and with how many Hz on every link."""

@@ -1,0 +1,1 @@
+"""Files, progress, figures: everything that only watches a run."""

@@ -1,0 +1,1 @@
+"""Runs the round in virtual time."""

@@ -1,0 +1,1 @@
+"""The round itself: one state machine, run alike in simulation and deployment."""
