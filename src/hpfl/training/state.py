@@ -1,0 +1,110 @@
+"""What a run is between two rounds (`TrainState`), and what passes between cloud, edges and the loop."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpfl.network.links import Links
+from hpfl.planning.problem import Plan
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Memory = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainState:
+    """Exactly what a checkpoint holds; round `t` is the number of rounds done.
+
+    Edges that `awaiting` marks have just received `params` and not yet computed on it; the others hold a pending
+    update computed from the model of `base_round`. `clock` is the executor's own memory (work in flight).
+    """
+
+    round: int
+    time_s: float
+    params: torch.Tensor
+    pending: torch.Tensor
+    base_round: IntArray
+    awaiting: BoolArray
+    importance: FloatArray
+    joules: FloatArray
+    memory: Memory = field(default_factory=dict)
+    clock: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def staleness(self) -> IntArray:
+        """Rounds since each edge received its model, tau in the paper's section 3.3."""
+        return self.round - self.base_round
+
+    def but(self, **changes: Any) -> "TrainState":
+        """This state with some fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeUpdate:
+    """What travels upward: the mean meta-gradient `u_k` of one edge, and the round whose model it was computed on."""
+
+    member: int
+    base_round: int
+    update: torch.Tensor
+    weight: float
+    importance: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """Step 1 of a round: this round's links, and every edge's pending update with its importance."""
+
+    links: Links
+    pending: torch.Tensor
+    importance: FloatArray
+    clock: Mapping[str, NDArray[Any]]
+    sketches: FloatArray | None = None
+    spent_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Step 3 of a round: which updates reached the cloud, how long it took, and what it cost."""
+
+    arrivals: tuple[EdgeUpdate, ...]
+    latency_s: float
+    uplink_bits: float
+    joules: FloatArray
+    clock: Mapping[str, NDArray[Any]]
+
+
+class Executor(Protocol):
+    """The one seam between virtual and real: everything in a round that is not a decision."""
+
+    def observe(self, state: TrainState) -> Observation:
+        """Let the awaiting edges compute; report links, pending updates and importance."""
+        ...
+
+    def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
+        """Carry out the uploads of a plan."""
+        ...
+
+    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+        """Send the new model to `edges`, which await its computation."""
+        ...
+
+
+def initial_state(params: torch.Tensor, *, num_edges: int, num_ues: int) -> TrainState:
+    """Round 0: every edge holds the initial model and has nothing pending."""
+    return TrainState(
+        round=0,
+        time_s=0.0,
+        params=params,
+        pending=torch.zeros((num_edges, params.numel()), dtype=params.dtype, device=params.device),
+        base_round=np.zeros(num_edges, dtype=np.int64),
+        awaiting=np.ones(num_edges, dtype=np.bool_),
+        importance=np.zeros(num_edges),
+        joules=np.zeros(num_ues),
+    )
