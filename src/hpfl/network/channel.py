@@ -1,0 +1,43 @@
+"""Channel power gains: path loss by distance, and small-scale fading drawn anew each round (paper, section 7.1)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.registry import Registry
+from hpfl.rng import Stream
+
+FloatArray = NDArray[np.float64]
+
+Fading = Callable[[Stream, int], FloatArray]
+"""Unit-mean power factors of `count` links, drawn from one stream."""
+
+FADINGS: Registry[Fading] = Registry("fading")
+
+_LEAST_FACTOR = 1e-12  # a draw of exactly zero would be a link that never delivers; 120 dB down is deep enough
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathLoss:
+    """`gain = o * d^-exponent`, with `o` the gain at one metre (linear)."""
+
+    gain_at_1m_linear: float
+    exponent: float
+
+    def gain(self, distance_m: FloatArray) -> FloatArray:
+        """Mean power gain at a distance."""
+        return self.gain_at_1m_linear * distance_m**-self.exponent
+
+
+@FADINGS.register("rayleigh")
+def rayleigh(stream: Stream, count: int) -> FloatArray:
+    """Rayleigh amplitude, so the power gain is exponential with mean one (see docs/errata.md, row 11)."""
+    return np.maximum(stream.exponential(count), _LEAST_FACTOR)
+
+
+@FADINGS.register("none")
+def no_fading(_stream: Stream, count: int) -> FloatArray:
+    """Path loss alone."""
+    return np.ones(count)
