@@ -1,0 +1,35 @@
+"""The whole configuration of an experiment, validated once: sections, presets, systems and their TOML form."""
+
+from hpfl.config.errors import ConfigError
+from hpfl.config.loading import SYSTEMS, apply_system, load, preset, preset_names, preset_text, resolve, with_overrides
+from hpfl.config.render import fingerprint, to_toml
+from hpfl.config.sections import (
+    Config,
+    DataConfig,
+    EvaluationConfig,
+    LearningConfig,
+    NetworkConfig,
+    PlanningConfig,
+    TrainingConfig,
+)
+
+__all__ = [
+    "SYSTEMS",
+    "Config",
+    "ConfigError",
+    "DataConfig",
+    "EvaluationConfig",
+    "LearningConfig",
+    "NetworkConfig",
+    "PlanningConfig",
+    "TrainingConfig",
+    "apply_system",
+    "fingerprint",
+    "load",
+    "preset",
+    "preset_names",
+    "preset_text",
+    "resolve",
+    "to_toml",
+    "with_overrides",
+]

@@ -1,0 +1,66 @@
+"""The building blocks of a section: keys with a meaning and a unit, and distributions as TOML writes them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from hpfl.network.distributions import Choice, Constant, Distribution, LogNormal, Uniform
+
+
+class Section(BaseModel):
+    """Strict: unknown keys and wrong types are refused, also when a field is assigned in Python."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True, allow_inf_nan=False)
+
+
+def key(default: Any, meaning: str, *, unit: str = "", **bounds: Any) -> Any:
+    """One configuration key: its default, one line of meaning, its unit and its bounds."""
+    return Field(default, description=meaning, json_schema_extra={"unit": unit}, validate_default=True, **bounds)
+
+
+class ChoiceSpec(Section):
+    """Classes of devices: `{ choice = [1e9, 2e9], shares = [0.3, 0.7] }`."""
+
+    choice: list[float] = Field(min_length=1)
+    shares: list[Annotated[float, Field(gt=0)]] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _as_many_shares(self) -> "ChoiceSpec":
+        if self.shares and len(self.shares) != len(self.choice):
+            raise ValueError(f"{len(self.choice)} values need as many shares, not {len(self.shares)}")
+        return self
+
+
+class LogNormalSpec(Section):
+    """`{ lognormal = [median, sigma] }`, sigma in nepers."""
+
+    lognormal: Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+DistributionSpec = float | Annotated[list[float], Field(min_length=2, max_length=2)] | ChoiceSpec | LogNormalSpec
+"""A number (all alike), `[low, high]` (uniform), a choice or a log-normal."""
+
+
+def distribution(spec: Any) -> Distribution:
+    """The distribution a validated specification means."""
+    if isinstance(spec, ChoiceSpec):
+        return Choice(tuple(spec.choice), tuple(spec.shares or [1.0] * len(spec.choice)))
+    if isinstance(spec, LogNormalSpec):
+        return LogNormal(*spec.lognormal)
+    if isinstance(spec, list):
+        return Uniform(*spec)
+    return Constant(float(spec))
+
+
+def check_distribution(spec: Any, *, least: float, what: str) -> Any:
+    """Refuse a distribution that is upside down or reaches below `least`."""
+    if isinstance(spec, list) and spec[0] > spec[1]:
+        raise ValueError(f"[low, high] needs low <= high, not {spec}")
+    if isinstance(spec, LogNormalSpec) and (spec.lognormal[0] <= 0 or spec.lognormal[1] < 0):
+        raise ValueError("lognormal = [median, sigma] needs a positive median and a sigma of at least 0")
+    if distribution(spec).lowest < least or (least == 0 and distribution(spec).lowest <= 0):
+        raise ValueError(f"{what} must be {'positive' if least == 0 else f'at least {least:g}'} everywhere")
+    return spec
+
+
+Auto = Literal["auto"]

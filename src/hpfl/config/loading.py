@@ -1,0 +1,124 @@
+"""From a preset or a TOML file, a system and overrides to one validated configuration."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hpfl.config.errors import ConfigError, from_validation, known_keys, suggestion
+from hpfl.config.sections import Config
+
+Tree = dict[str, Any]
+
+_LARGEST_FILE_BYTES = 1_000_000
+
+SYSTEMS: dict[str, str] = {
+    "fl": "two tiers, one shared model: every UE reports to the cloud",
+    "pfl": "two tiers, a model each UE can adapt (Per-FedAvg)",
+    "hfl": "three tiers, one shared model",
+    "hpfl": "three tiers, a model each UE can adapt",
+    "shpfl": "hpfl with random edges and equal bandwidth",
+}
+"""Systems are settings of the same few fields, never separate code."""
+
+
+def preset_names() -> tuple[str, ...]:
+    """The shipped presets."""
+    order = {"quickstart": 0, "paper-mnist": 1, "paper-cifar10": 2}
+    names = [entry.name.removesuffix(".toml") for entry in files("hpfl.presets").iterdir() if entry.name.endswith(".toml")]
+    return tuple(sorted(names, key=lambda name: (order.get(name, 9), name)))
+
+
+def preset_text(name: str) -> str:
+    """A shipped preset's TOML."""
+    if name not in preset_names():
+        raise ConfigError(f"no preset is called {name!r}; there are {', '.join(preset_names())}")
+    return files("hpfl.presets").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+
+
+def preset(name: str, *, system: str | None = None) -> Config:
+    """A shipped preset, ready to change: `config.planning.rho = 0.5`."""
+    return load(name, system=system)
+
+
+def load(source: str | Path, *, system: str | None = None, overrides: Iterable[str] = ()) -> Config:
+    """A preset's name or a TOML file, then a system, then `section.key=value` overrides; validated whole."""
+    config = validated(_tree(source))
+    if system is not None:
+        config = apply_system(config, system)
+    return resolve(with_overrides(config, overrides))
+
+
+def validated(tree: Mapping[str, Any]) -> Config:
+    """A configuration from plain data, or a `ConfigError` naming every fault."""
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise from_validation(error) from None
+
+
+def resolve(config: Config) -> Config:
+    """Check a configuration whole again (fields may have been assigned) and fill in what `auto` means."""
+    config = validated(config.model_dump())
+    if config.evaluation.inner_lr == "auto":
+        config.evaluation.inner_lr = config.learning.inner_lr
+    if config.planning.phi == "auto":
+        bound, cap = config.planning.staleness_bound, config.planning.max_edges
+        config.planning.phi = 5.0 * config.learning.outer_lr * bound**2 / cap
+    return config
+
+
+def apply_system(config: Config, system: str) -> Config:
+    """The same experiment as another system; the personalised accuracy keeps the preset's adaptation step."""
+    if system not in SYSTEMS:
+        raise ConfigError(f"no system is called {system!r}; there are {', '.join(SYSTEMS)}")
+    tree = config.model_dump()
+    if tree["evaluation"]["inner_lr"] == "auto":
+        tree["evaluation"]["inner_lr"] = config.learning.inner_lr
+    if system in {"fl", "hfl"}:
+        tree["learning"]["inner_lr"] = 0.0
+    if system in {"fl", "pfl"}:
+        tree["network"].update(edges=1, ues_per_edge=config.network.num_ues, backhaul=False)
+        tree["planning"]["planner"] = "full"
+    if system == "shpfl":
+        tree["planning"]["planner"] = "shpfl"
+    return validated(tree)
+
+
+def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
+    """Apply `section.key=value`; a value is TOML, and what is not TOML is text."""
+    tree = config.model_dump()
+    for text in overrides:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or name.count(".") != 1:
+            raise ConfigError(f"--set {text} is not of the form section.key=value")
+        if name not in known_keys():
+            raise ConfigError(f"{name} is not a key{suggestion(name)}")
+        section, entry = name.split(".")
+        tree[section][entry] = _value(value.strip())
+    return validated(tree)
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _tree(source: str | Path) -> Tree:
+    if isinstance(source, str) and source in preset_names():
+        return tomllib.loads(preset_text(source))
+    path = Path(source)
+    if not path.is_file():
+        raise ConfigError(f"{source} is neither a file nor a preset; the presets are {', '.join(preset_names())}")
+    if path.stat().st_size > _LARGEST_FILE_BYTES:
+        raise ConfigError(f"{source} has {path.stat().st_size} bytes; a configuration has at most {_LARGEST_FILE_BYTES}")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{source} is not TOML: {error}") from None

@@ -1,0 +1,49 @@
+"""A configuration as TOML that explains itself: every key with its unit and one line of meaning."""
+
+import hashlib
+import json
+from typing import Any
+
+import tomlkit
+from tomlkit.items import Item
+
+from hpfl.config.sections import Config
+
+
+def to_toml(config: Config) -> str:
+    """The fully resolved configuration; reading it back gives the same configuration."""
+    document = tomlkit.document()
+    for section, info in Config.model_fields.items():
+        model = getattr(config, section)
+        table = tomlkit.table()
+        table.comment(info.description or "")
+        for name, field in type(model).model_fields.items():
+            table.add(name, _item(getattr(model, name), _comment(field)))
+        document.add(section, table)
+    return tomlkit.dumps(document)
+
+
+def fingerprint(config: Config) -> str:
+    """A short name for everything that decides a run's numbers; how long it runs and how often it saves do not."""
+    tree = config.model_dump()
+    for name in ("rounds", "checkpoint_every"):
+        tree["training"].pop(name)
+    tree["evaluation"].pop("target_accuracy")
+    text = json.dumps(tree, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _item(value: Any, comment: str) -> Item:
+    plain = value.model_dump(exclude_defaults=True) if hasattr(value, "model_dump") else value
+    if isinstance(plain, dict):
+        table = tomlkit.inline_table()
+        table.update(plain)
+        plain = table
+    item = tomlkit.item(plain)
+    item.comment(comment)
+    return item
+
+
+def _comment(field: Any) -> str:
+    unit = (field.json_schema_extra or {}).get("unit", "")
+    return f"[{unit}] {field.description}" if unit else str(field.description)

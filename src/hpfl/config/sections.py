@@ -1,0 +1,196 @@
+"""Every key of a configuration, with its unit, its bounds and one line of meaning."""
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
+
+from hpfl.config.fields import Auto, DistributionSpec, Section, check_distribution, key
+from hpfl.data.partition import PARTITIONERS
+from hpfl.learning import OBJECTIVES
+from hpfl.network.channel import FADINGS
+from hpfl.planning.planners import PLANNERS
+from hpfl.registry import Registry
+from hpfl.training.cloud import AGGREGATIONS
+
+PositiveInt = Annotated[int, Field(ge=1)]
+
+
+def _known(registry: Registry[Any], name: str) -> str:
+    registry.get(name)  # its error names the known ones
+    return name
+
+
+class NetworkConfig(Section):
+    """The radio and the machines."""
+
+    edges: int = key(20, "edge servers, K", ge=1)
+    ues_per_edge: int | list[PositiveInt] = key(10, "UEs under each edge: one number, or one per edge")
+    bandwidth_hz: float = key(5e6, "bandwidth shared by all links of a round, B", unit="Hz", gt=0)
+    noise_dbm_per_hz: float = key(-174.0, "noise density, N_0", unit="dBm/Hz", ge=-250, le=0)
+    ue_power_w: DistributionSpec = key(0.01, "transmit power of a UE, p", unit="W")
+    edge_power_w: DistributionSpec = key(0.01, "transmit power of an edge towards the cloud", unit="W")
+    cpu_hz: DistributionSpec = key(2e9, "CPU frequency of a UE, delta", unit="Hz")
+    cycles_per_bit: DistributionSpec = key(20.0, "CPU cycles per bit of training data, c", unit="cycles/bit")
+    ue_distance_m: DistributionSpec = key([2.0, 50.0], "distance from a UE to its edge", unit="m")
+    edge_distance_m: DistributionSpec = key([50.0, 200.0], "distance from an edge to the cloud", unit="m")
+    ue_gain_db: float = key(-36.0, "power gain at 1 m between UE and edge, o_i", unit="dB", ge=-200, le=100)
+    edge_gain_db: float = key(-40.0, "power gain at 1 m between edge and cloud, o_k", unit="dB", ge=-200, le=100)
+    path_loss_exponent: float = key(2.0, "gain falls as distance to the minus this", ge=0, le=10)
+    fading: str = key("rayleigh", "small-scale fading, drawn anew each round")
+    backhaul: bool = key(True, "whether edges upload over the radio; false: the one edge is the cloud (fl, pfl)")
+    bits_per_parameter: int = key(32, "bits of one model parameter on the air", unit="bit", ge=1, le=64)
+
+    @field_validator("fading")
+    @classmethod
+    def _fading(cls, name: str) -> str:
+        return _known(FADINGS, name)
+
+    @field_validator("ue_power_w", "edge_power_w", "cpu_hz", "cycles_per_bit", "ue_distance_m", "edge_distance_m")
+    @classmethod
+    def _positive(cls, spec: Any) -> Any:
+        return check_distribution(spec, least=0, what="it")
+
+    @field_validator("ues_per_edge")
+    @classmethod
+    def _someone(cls, value: int | list[int]) -> int | list[int]:
+        if isinstance(value, int) and value < 1:
+            raise ValueError("every edge needs at least one UE")
+        return value
+
+    @property
+    def ues_of_edges(self) -> NDArray[np.int64]:
+        """Number of UEs under each edge, as an array."""
+        if isinstance(self.ues_per_edge, int):
+            return np.full(self.edges, self.ues_per_edge, dtype=np.int64)
+        return np.asarray(self.ues_per_edge, dtype=np.int64)
+
+    @property
+    def num_ues(self) -> int:
+        """N, all UEs."""
+        return int(self.ues_of_edges.sum())
+
+
+class DataConfig(Section):
+    """Which data, and who has which."""
+
+    dataset: str = key("mnist-mini", "data set: mnist-mini (carried along), mnist, cifar10")
+    partitioner: str = key("labels", "how UEs share the data: labels, dirichlet, iid")
+    labels_per_ue: int = key(2, "labels a UE has, l (partitioner labels)", ge=1)
+    concentration: float = key(0.5, "how even a UE's label mix is (partitioner dirichlet)", gt=0)
+    samples_per_ue: DistributionSpec = key([20.0, 60.0], "training samples of a UE, D", unit="samples")
+    edge_skew: float = key(0.0, "0 deals UEs to edges at random, 1 gathers like UEs under one edge", ge=0, le=1)
+    disjoint: bool = key(True, "whether no two UEs share a sample; false lets shards overlap")
+
+    @field_validator("partitioner")
+    @classmethod
+    def _partitioner(cls, name: str) -> str:
+        return _known(PARTITIONERS, name)
+
+    @field_validator("samples_per_ue")
+    @classmethod
+    def _samples(cls, spec: Any) -> Any:
+        return check_distribution(spec, least=1, what="a number of samples")
+
+
+class LearningConfig(Section):
+    """The model and the personalised objective."""
+
+    model: str = key("mlp", "model: mlp, lenet5, or module:callable")
+    loss: str = key("cross-entropy", "loss: cross-entropy, mse, or module:callable")
+    objective: str = key("exact", "personalised gradient: exact, hessian-free, first-order")
+    inner_lr: float = key(0.03, "inner (adaptation) step, alpha; 0 is plain federated averaging", ge=0)
+    outer_lr: float = key(0.07, "outer (meta, global) step, beta", gt=0)
+    inner_steps: int = key(1, "adaptation steps inside the objective", ge=1)
+    local_steps: int = key(1, "local iterations of a UE per edge round", ge=1)
+    batch_size: int = key(0, "samples of a mini-batch; 0 is the full batch", unit="samples", ge=0)
+    batches: Literal["shared", "independent"] = key(
+        "shared", "one batch for support, query and Hessian, or one for each"
+    )
+    hessian_free_delta: float = key(1e-3, "step of the central difference (objective hessian-free)", gt=0)
+    dtype: Literal["float32", "float64"] = key("float32", "precision of parameters and gradients")
+    memory_gb: float = key(4.0, "memory a cohort's computation may use", unit="GB", gt=0)
+
+    @field_validator("objective")
+    @classmethod
+    def _objective(cls, name: str) -> str:
+        return _known(OBJECTIVES, name)
+
+
+class TrainingConfig(Section):
+    """The rounds."""
+
+    rounds: int = key(100, "cloud rounds, T", ge=1)
+    seed: int = key(0, "fixes every random draw", ge=0, le=2**63 - 1)
+    clock: Literal["round"] = key("round", "virtual time: round (the paper's formula)")
+    broadcast: Literal["scheduled", "all"] = key("scheduled", "who receives the new model after a round")
+    edge_rounds: int = key(1, "edge aggregations per cloud round", ge=1)
+    aggregation: str = key("mean", "how the cloud joins the updates that arrived")
+    weighting: Literal["uniform", "samples"] = key("uniform", "means weigh members alike, or by their samples")
+    checkpoint_every: int = key(10, "rounds between checkpoints; 0 writes none", unit="rounds", ge=0)
+
+    @field_validator("aggregation")
+    @classmethod
+    def _aggregation(cls, name: str) -> str:
+        return _known(AGGREGATIONS, name)
+
+
+class PlanningConfig(Section):
+    """Who uploads, with how many Hz."""
+
+    planner: str = key("joint", "how sets and bandwidths are chosen; `hpfl presets --planners` lists them")
+    rho: float = key(0.8, "weight of data importance against latency", ge=0, le=1)
+    phi: float | Auto = key("auto", "scale of importance; auto is 5 beta S^2 / A (Theorem 1)")
+    max_edges: int = key(15, "most edges wanted per round, A", ge=1)
+    staleness_bound: int = key(20, "rounds after which an edge must be scheduled, S", unit="rounds", ge=1)
+    importance: Literal["exact"] = key("exact", "squared norm of the pending edge update, known exactly")
+
+    @field_validator("planner")
+    @classmethod
+    def _planner(cls, name: str) -> str:
+        return _known(PLANNERS, name)
+
+    @field_validator("phi")
+    @classmethod
+    def _phi(cls, value: float | str) -> float | str:
+        if isinstance(value, float) and value < 0:
+            raise ValueError("phi must be at least 0, or 'auto'")
+        return value
+
+
+class EvaluationConfig(Section):
+    """What is measured, and how often."""
+
+    every: int = key(5, "rounds between evaluations (the last round is always evaluated)", unit="rounds", ge=1)
+    inner_lr: float | Auto = key("auto", "adaptation step of the personalised accuracy; auto is learning.inner_lr")
+    inner_steps: int = key(1, "adaptation steps of the personalised accuracy", ge=1)
+    test_samples: int = key(50, "test samples of a UE, of its own labels", unit="samples", ge=1)
+    target_accuracy: float = key(0.9, "personalised accuracy whose time is reported", gt=0, le=1)
+
+    @field_validator("inner_lr")
+    @classmethod
+    def _inner_lr(cls, value: float | str) -> float | str:
+        if isinstance(value, float) and value < 0:
+            raise ValueError("an adaptation step must be at least 0, or 'auto'")
+        return value
+
+
+class Config(Section):
+    """One experiment."""
+
+    network: NetworkConfig = Field(default_factory=NetworkConfig, description="the radio and the machines")
+    data: DataConfig = Field(default_factory=DataConfig, description="which data, and who has which")
+    learning: LearningConfig = Field(default_factory=LearningConfig, description="the model and its objective")
+    training: TrainingConfig = Field(default_factory=TrainingConfig, description="the rounds")
+    planning: PlanningConfig = Field(default_factory=PlanningConfig, description="who uploads, with how many Hz")
+    evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="what is measured")
+
+    @model_validator(mode="after")
+    def _counts_agree(self) -> "Config":
+        given = self.network.ues_per_edge
+        if isinstance(given, list) and len(given) != self.network.edges:
+            raise ValueError(f"network.ues_per_edge lists {len(given)} edges; network.edges is {self.network.edges}")
+        if not self.network.backhaul and self.network.edges != 1:
+            raise ValueError(f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}")
+        return self

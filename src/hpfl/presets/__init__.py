@@ -1,0 +1,1 @@
+"""Shipped configurations, one TOML file each."""

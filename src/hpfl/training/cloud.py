@@ -1,0 +1,84 @@
+"""What the cloud does in a round: pose the planning problem, join the updates that arrived, choose who hears of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpfl.planning.problem import RoundProblem
+from hpfl.registry import Registry
+from hpfl.training.state import EdgeUpdate, Observation, TrainState
+
+BoolArray = NDArray[np.bool_]
+
+Aggregation = Callable[[Sequence[EdgeUpdate]], torch.Tensor]
+"""From the updates that arrived, in whatever order, to the step direction in float64."""
+
+AGGREGATIONS: Registry[Aggregation] = Registry("aggregation")
+
+
+class DivergedError(ArithmeticError):
+    """The model would take a value that is not a finite number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloudSettings:
+    """The constants of the cloud's round (paper, sections 3.3 and 4)."""
+
+    rounds: int
+    outer_lr: float
+    bandwidth_hz: float
+    rho: float
+    phi: float
+    max_edges: int
+    staleness_bound: int
+    broadcast: Literal["scheduled", "all"] = "scheduled"
+    aggregation: str = "mean"
+
+
+def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
+    """Everything a planner may know of this round."""
+    links = dict(vars(observation.links))
+    links.pop("members")
+    return RoundProblem(
+        bandwidth_hz=settings.bandwidth_hz,
+        rho=settings.rho,
+        phi=settings.phi,
+        max_edges=settings.max_edges,
+        staleness_bound=settings.staleness_bound,
+        importance=observation.importance,
+        staleness=state.staleness,
+        sketches=observation.sketches,
+        **links,
+    )
+
+
+@AGGREGATIONS.register("mean")
+def weighted_mean(updates: Sequence[EdgeUpdate]) -> torch.Tensor:
+    """`sum_k n_k u_k / sum_k n_k` in float64 and in order of the members, so that the order of arrival is no matter."""
+    ordered = sorted(updates, key=lambda update: update.member)
+    total = sum(update.weight for update in ordered)
+    mean = torch.zeros_like(ordered[0].update, dtype=torch.float64)
+    for update in ordered:
+        mean.add_(update.update.to(torch.float64), alpha=update.weight / total)
+    return mean
+
+
+def step(params: torch.Tensor, updates: Sequence[EdgeUpdate], settings: CloudSettings) -> torch.Tensor:
+    """`w_{t+1} = w_t - beta * mean of u_k` (global update, section 3.3), rounded once; no update, no step."""
+    if not updates:
+        return params
+    direction = AGGREGATIONS.get(settings.aggregation)(updates)
+    moved = (params.to(torch.float64) - settings.outer_lr * direction).to(params.dtype)
+    if not bool(torch.isfinite(moved).all()):
+        members = [update.member for update in updates]
+        raise DivergedError(f"the update of edges {members} makes the model infinite or NaN; try a smaller learning rate")
+    return moved
+
+
+def hearers(aggregated: BoolArray, settings: CloudSettings) -> BoolArray:
+    """The edges that receive the new model: the aggregated ones, or all (docs/errata.md, row 8)."""
+    return np.ones_like(aggregated) if settings.broadcast == "all" else aggregated
