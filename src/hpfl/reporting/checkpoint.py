@@ -1,0 +1,190 @@
+"""A run between two rounds as one safetensors file that shows every damage, and the newest of them that is whole."""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+
+from hpfl.reporting import atomic
+from hpfl.training.state import TrainState
+
+FORMAT = "hpfl checkpoint 1"
+MAX_HEADER_BYTES = 64 * 2**20
+"""Numbers, planner memory and names go into the header, for which safetensors allows 100 MB."""
+
+_NAME = re.compile(r"round-(\d{8,})\.safetensors")
+_UNREADABLE = (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError)
+
+
+class CheckpointError(Exception):
+    """No checkpoint to continue from, or a state that cannot be written down."""
+
+
+class DamagedError(Exception):
+    """A file that is not what was written."""
+
+
+class OtherConfigurationError(CheckpointError):
+    """A whole checkpoint of a run with another configuration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """The state to continue from, on the CPU; None where nothing was ever saved. Notes name what was passed over."""
+
+    state: TrainState | None
+    notes: tuple[str, ...] = ()
+
+
+def save_checkpoint(folder: Path, state: TrainState, *, fingerprint: str, keep: int = 2) -> Path:
+    """Write `state` at once, then prune all but the `keep` newest; a crash leaves the previous ones untouched."""
+    tensors, fields = _taken_apart(state)
+    header = json.dumps({"format": FORMAT, "fingerprint": fingerprint, "fields": fields})
+    if len(header) > MAX_HEADER_BYTES:
+        raise CheckpointError(f"planner memory takes {len(header)} bytes as JSON; {MAX_HEADER_BYTES} are allowed")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"round-{state.round:08d}.safetensors"
+    with atomic.replacing(path) as partial:
+        metadata = {"hpfl": header, "blake2b": _checksum(header, tensors)}
+        safetensors.torch.save_file(tensors, partial, metadata=metadata)
+    _prune(folder, newest=state.round, keep=keep)
+    return path
+
+
+def load_latest(folder: Path, *, fingerprint: str, at_most: int | None = None) -> Loaded:
+    """The newest whole checkpoint of a round not after `at_most`; damaged ones are named in notes and passed over."""
+    notes: list[str] = []
+    found = sorted(_checkpoints(folder).items(), reverse=True)
+    for number, path in found:
+        if at_most is not None and number > at_most:
+            notes.append(f"{path.name} was passed over: records are intact up to round {at_most} only")
+            continue
+        try:
+            return Loaded(state=_read(path, fingerprint), notes=tuple(notes))
+        except DamagedError as error:
+            notes.append(f"{path.name} is damaged ({error}) and was passed over")
+    if notes:
+        raise CheckpointError(f"no usable checkpoint in {folder}: {'; '.join(notes)}")
+    return Loaded(state=None)
+
+
+def _read(path: Path, fingerprint: str) -> TrainState:
+    try:
+        header, tensors = _verified(path)
+        written_by = header["fingerprint"]
+        state = _put_together(tensors, header["fields"])
+    except _UNREADABLE as error:
+        raise DamagedError(" ".join(str(error).split()) or type(error).__name__) from error
+    if written_by != fingerprint:
+        raise OtherConfigurationError(
+            f"{path} was written with another configuration (fingerprint {written_by}, this one is {fingerprint}); "
+            "resume with the configuration saved beside it, or choose another --out"
+        )
+    return state
+
+
+def _verified(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    with safetensors.safe_open(path, framework="pt") as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  not a mapping
+    if _checksum(metadata["hpfl"], tensors) != metadata["blake2b"]:
+        raise ValueError("checksum differs")
+    header: dict[str, Any] = json.loads(metadata["hpfl"])
+    if header["format"] != FORMAT:
+        raise ValueError(f"format is {header['format']!r}, wanted {FORMAT!r}")
+    return header, tensors
+
+
+def _checksum(header: str, tensors: Mapping[str, torch.Tensor]) -> str:
+    """BLAKE2b over the header and each tensor's name, type, shape and bytes, in the order of names."""
+    digest = hashlib.blake2b(header.encode("utf-8"), digest_size=32)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        if tensor.numel():  # torch cannot view nothing as bytes
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _taken_apart(state: TrainState) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Tensors and arrays by name, `field` or `field/key`, and for each field what it was or its value as JSON."""
+    tensors: dict[str, torch.Tensor] = {}
+    fields: dict[str, Any] = {}
+    for name in (field.name for field in dataclasses.fields(state)):
+        value = getattr(state, name)
+        if isinstance(value, torch.Tensor):
+            tensors[name] = value.detach().to("cpu", copy=True).contiguous()
+            fields[name] = {"kind": "tensor"}
+        elif isinstance(value, np.ndarray):
+            tensors[name] = _as_tensor(value, name)
+            fields[name] = {"kind": "array"}
+        elif _holds_arrays(value):
+            tensors |= {f"{name}/{key}": _as_tensor(array, f"{name}/{key}") for key, array in value.items()}
+            fields[name] = {"kind": "arrays", "keys": list(value)}
+        else:
+            fields[name] = {"kind": "json", "value": _as_json(value, name)}
+    return tensors, fields
+
+
+def _put_together(tensors: Mapping[str, torch.Tensor], fields: Mapping[str, Any]) -> TrainState:
+    return TrainState(**{name: _restored(name, tensors, spec) for name, spec in fields.items()})
+
+
+def _restored(name: str, tensors: Mapping[str, torch.Tensor], spec: Mapping[str, Any]) -> Any:
+    match spec["kind"]:
+        case "tensor":
+            return tensors[name]
+        case "array":
+            return tensors[name].numpy()
+        case "arrays":
+            return {key: tensors[f"{name}/{key}"].numpy() for key in spec["keys"]}
+        case "json":
+            return spec["value"]
+        case other:
+            raise ValueError(f"field {name!r} is of unknown kind {other!r}")
+
+
+def _holds_arrays(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and all(isinstance(v, np.ndarray) for v in value.values())
+
+
+def _as_tensor(array: np.ndarray, where: str) -> torch.Tensor:
+    try:
+        return torch.from_numpy(np.array(array, order="C"))
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{where} has type {array.dtype}, which a checkpoint cannot hold") from error
+
+
+def _as_json(value: Any, where: str) -> Any:
+    """`value` if JSON gives it back as itself: a tuple would return as a list, and a resumed run might differ."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        return [_as_json(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _as_json(item, f"{where}[{key!r}]") for key, item in value.items()}
+    raise CheckpointError(f"{where} is {type(value).__name__} {value!r:.60}; JSON gives back only its own types")
+
+
+def _checkpoints(folder: Path) -> dict[int, Path]:
+    matches = {path: _NAME.fullmatch(path.name) for path in folder.glob("round-*.safetensors")}
+    return {int(match[1]): path for path, match in matches.items() if match}
+
+
+def _prune(folder: Path, *, newest: int, keep: int) -> None:
+    """Keep the `keep` newest up to `newest`; later ones are what a rewound run left behind."""
+    found = _checkpoints(folder)
+    kept = sorted((number for number in found if number <= newest), reverse=True)[: max(keep, 1)]
+    for number, path in found.items():
+        if number not in kept:
+            path.unlink(missing_ok=True)
+    atomic.remove_partials(folder)

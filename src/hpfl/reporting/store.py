@@ -1,0 +1,261 @@
+"""Where a run's results lie: `rounds.jsonl`, `summary.json`, `config.toml`, `model.safetensors`, `ues.csv`, `figures/`.
+
+A record is appended before the checkpoint of its round is written, so whatever kills the process, the records reach
+at least as far as the checkpoint and `rewind` can cut them back to it.
+"""
+
+import csv
+import fcntl
+import io
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import safetensors.torch
+import torch
+
+from hpfl.reporting import atomic
+from hpfl.training.record import RoundRecord
+
+ROUNDS, SUMMARY, CONFIG = "rounds.jsonl", "summary.json", "config.toml"
+MODEL, UES, FIGURES, CHECKPOINTS = "model.safetensors", "ues.csv", "figures", "checkpoints"
+
+
+class OutputError(Exception):
+    """A folder of results that cannot be written to, continued or read."""
+
+
+class RunStore:
+    """The only writer of one OUT; a lock on `rounds.jsonl` keeps other processes out and dies with this one."""
+
+    def __init__(self, out: Path, descriptor: int, *, created: bool) -> None:
+        self.out = out
+        self._descriptor = descriptor
+        self._created = created
+        self._fresh = os.fstat(descriptor).st_size == 0
+        self._stale_results = not self._fresh
+        self._last_round = _intact_prefix(_content(out), last=None)[1]
+        self._ready = self._fresh
+
+    @classmethod
+    def open(cls, out: Path, *, resume: bool) -> Self:
+        """Take possession of `out`, which must be empty unless a run in it is to be resumed."""
+        _refuse_unless_free(out, resume=resume)
+        created = not out.exists()
+        out.mkdir(parents=True, exist_ok=True)
+        descriptor = _locked(out)
+        try:
+            _refuse_unless_free(out, resume=resume)
+            atomic.remove_partials(out)
+            return cls(out, descriptor, created=created)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints, which `save_checkpoint` makes when it needs it."""
+        return self.out / CHECKPOINTS
+
+    @property
+    def figures(self) -> Path:
+        """The folder of figures, made on first use."""
+        folder = self.out / FIGURES
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @property
+    def last_round(self) -> int:
+        """The last round up to which every record is whole; no later checkpoint can be continued from."""
+        return self._last_round
+
+    def rewind(self, to_round: int) -> None:
+        """Drop the records after `to_round`, and a half-written line, so that rounds can be appended from there."""
+        size, last = _intact_prefix(_content(self.out), last=to_round)
+        if last != to_round:
+            raise OutputError(
+                f"{self.out / ROUNDS} is intact up to round {last} only, and round {to_round} is to be continued; "
+                "choose another --out"
+            )
+        os.ftruncate(self._descriptor, size)
+        os.fsync(self._descriptor)
+        self._last_round, self._ready = last, True
+
+    def append(self, record: RoundRecord) -> None:
+        """Add the line of the next round and hand it to the operating system, which keeps it if we are killed."""
+        if not self._ready:
+            raise RuntimeError("a resumed store must be rewound to its checkpoint before records are appended")
+        if record.round != self._last_round + 1:
+            raise ValueError(f"record of round {record.round} came after round {self._last_round}")
+        if self._stale_results:
+            self._remove_stale_results()
+        line = json.dumps(record.to_json(), allow_nan=False) + "\n"
+        _write_all(self._descriptor, line.encode("utf-8"))
+        self._last_round = record.round
+
+    def sync(self) -> None:
+        """Wait until all records are on the disk; called before a checkpoint, this guards against power cuts too."""
+        os.fsync(self._descriptor)
+
+    def write_config(self, text: str) -> None:
+        """Write the resolved configuration."""
+        atomic.write_text(self.out / CONFIG, text)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary; numbers that JSON cannot hold become null."""
+        text = json.dumps(plain(summary), indent=2, allow_nan=False, ensure_ascii=False)
+        atomic.write_text(self.out / SUMMARY, text + "\n")
+
+    def write_model(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Write the final parameters by name."""
+        own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+        atomic.write_bytes(self.out / MODEL, safetensors.torch.save(own, metadata={"format": "pt"}))
+
+    def write_ues(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
+        """Write one row per UE; NaN becomes an empty cell, several labels are set apart by spaces."""
+        atomic.write_text(self.out / UES, csv_text(columns))
+
+    def close(self) -> None:
+        """Give the lock back; a fresh run that recorded nothing leaves nothing, so its command can be repeated."""
+        if self._descriptor < 0:
+            return
+        if self._fresh and self._last_round == 0:
+            self._leave_no_trace()
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _remove_stale_results(self) -> None:
+        """What an earlier part of the run concluded is no longer true once there is another round."""
+        for name in (SUMMARY, MODEL, UES):
+            (self.out / name).unlink(missing_ok=True)
+        self._stale_results = False
+
+    def _leave_no_trace(self) -> None:
+        if {entry.name for entry in self.out.iterdir()} <= {ROUNDS, CONFIG}:
+            (self.out / CONFIG).unlink(missing_ok=True)
+            (self.out / ROUNDS).unlink(missing_ok=True)
+            if self._created:
+                self.out.rmdir()
+
+
+def read_rounds(folder: Path) -> list[dict[str, Any]]:
+    """All records of a run, finished or not; a half-written last line is left out, any other damage is an error."""
+    path = Path(folder) / ROUNDS
+    lines = _existing(path).read_bytes().split(b"\n")
+    records = [_parsed(line) for line in lines[:-1]]
+    for number, record in enumerate(records, start=1):
+        if record is None or record.get("round") != number:
+            raise OutputError(f"{path} line {number} is not the record of round {number}")
+    return [record for record in records if record is not None]
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary of a finished run."""
+    path = Path(folder) / SUMMARY
+    summary = _parsed(_existing(path).read_bytes())
+    if summary is None:
+        raise OutputError(f"{path} is not a JSON object")
+    return summary
+
+
+def csv_text(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> str:
+    """Columns of equal length as CSV with a header; every number reads back as exactly itself."""
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns must be equally long, and are {lengths}")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*([_cell(value) for value in values] for values in columns.values()), strict=True))
+    return text.getvalue()
+
+
+def plain(value: Any) -> Any:
+    """`value` in the types of JSON: arrays become lists, numbers that JSON cannot hold become null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _cell(value: Any) -> Any:
+    value = plain(value)
+    if isinstance(value, list):
+        return " ".join(str(item) for item in value)
+    return "" if value is None else value
+
+
+def _refuse_unless_free(out: Path, *, resume: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise OutputError(f"{out} is a file; --out wants a folder")
+    names = {entry.name for entry in out.iterdir()} if out.exists() else set()
+    if ROUNDS in names and (out / ROUNDS).stat().st_size == 0:
+        names.remove(ROUNDS)  # laid by open() itself, or by a process killed before its first round
+    if names and not resume:
+        raise OutputError(f"{out} is not empty; continue the run in it with --resume, or choose another --out")
+    if names - {CONFIG} and not (out / ROUNDS).exists():
+        raise OutputError(f"{out} holds files but no {ROUNDS}, so no run to resume; choose another --out")
+
+
+def _locked(out: Path) -> int:
+    path = out / ROUNDS
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        replaced = os.fstat(descriptor).st_nlink == 0
+    except BlockingIOError:
+        replaced = True
+    if replaced:
+        os.close(descriptor)
+        raise OutputError(f"{out} is being written by another process; wait for it, or choose another --out")
+    return descriptor
+
+
+def _content(out: Path) -> list[bytes]:
+    return (out / ROUNDS).read_bytes().split(b"\n")[:-1]
+
+
+def _intact_prefix(lines: list[bytes], *, last: int | None) -> tuple[int, int]:
+    """Bytes and number of the leading lines that are whole records of rounds 1, 2, ... up to `last`."""
+    size = count = 0
+    for line in lines[:last]:
+        record = _parsed(line)
+        if record is None or record.get("round") != count + 1:
+            break
+        size, count = size + len(line) + 1, count + 1
+    return size, count
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise OutputError(f"{path} is missing; a folder of results has it")
+    return path
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
