@@ -1,0 +1,137 @@
+"""What a run comes to: final and best values, the way to a target accuracy, and the machinery it ran on."""
+
+import math
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+import torch
+
+from hpfl.training.record import RoundRecord
+
+Row = Mapping[str, Any]
+LOSSES = ("meta_loss", "loss")
+ACCURACIES = ("personalised_accuracy", "global_accuracy", "personalised_accuracy_p10")
+SUCCESSIVE = 3
+"""Evaluations in a row that must be at or above a target before its first one counts."""
+
+
+class Reached(NamedTuple):
+    """When a target was reached, in simulated seconds and rounds."""
+
+    time_s: float
+    round: int
+
+
+def rows(records: Sequence[RoundRecord | Row]) -> list[Row]:
+    """Records as the plain objects of `rounds.jsonl`, whichever of the two they are."""
+    return [record.to_json() if isinstance(record, RoundRecord) else record for record in records]
+
+
+def evaluations(records: Sequence[RoundRecord | Row], metric: str) -> list[Row]:
+    """The rows in which `metric` was evaluated."""
+    return [row for row in rows(records) if row.get(metric) is not None]
+
+
+def time_to_target(
+    records: Sequence[RoundRecord | Row], target: float, *, metric: str = "personalised_accuracy"
+) -> Reached | None:
+    """The first of three successive evaluations at or above `target`; None if there are no such three."""
+    measured = evaluations(records, metric)
+    above = [row[metric] >= target for row in measured]
+    for index in range(len(above) - SUCCESSIVE + 1):
+        if all(above[index : index + SUCCESSIVE]):
+            return Reached(measured[index]["time_s"], measured[index]["round"])
+    return None
+
+
+def highest_target(records: Sequence[RoundRecord | Row], *, metric: str = "personalised_accuracy") -> float | None:
+    """The highest accuracy that three successive evaluations hold, that is the highest target ever reached."""
+    values = [row[metric] for row in evaluations(records, metric)]
+    windows = (values[index : index + SUCCESSIVE] for index in range(len(values) - SUCCESSIVE + 1))
+    return max((min(window) for window in windows), default=None)
+
+
+def summarise(records: Sequence[RoundRecord | Row], *, target_accuracy: float | None) -> dict[str, Any]:
+    """Everything that the records say about a whole run, flat, with units in names; null where nothing is known."""
+    table = rows(records)
+    return {
+        "rounds": len(table),
+        "time_s": table[-1]["time_s"] if table else 0.0,
+        **_finals(table),
+        **_bests(table),
+        "mean_latency_s": _mean(table, "latency_s"),
+        "median_latency_s": _median(table, "latency_s"),
+        "mean_scheduled": _mean(table, "num_scheduled"),
+        "max_staleness": max((row["max_staleness"] for row in table), default=None),
+        "energy_j": total(table, "energy_j"),
+        "uplink_bits": total(table, "uplink_bits"),
+        "planning_s": total(table, "planning_s"),
+        "target_accuracy": target_accuracy,
+        **_to_target(table, target_accuracy),
+    }
+
+
+def total(table: Sequence[Row], name: str) -> float | None:
+    """Sum over rounds; unknown as soon as one round's value is."""
+    values = [row.get(name) for row in table]
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if len(known) == len(values) else None
+
+
+def environment(*, device: str = "cpu") -> dict[str, Any]:
+    """Versions and kind of machine, on which rounding may depend; nothing that names a host, a person or a folder."""
+    return {
+        "hpfl": _version("hpfl"),
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": _version("numpy"),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "device": _device_name(device),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _finals(table: Sequence[Row]) -> dict[str, Any]:
+    last = {name: evaluations(table, name)[-1:] for name in (*LOSSES, *ACCURACIES)}
+    return {f"final_{name}": measured[0][name] if measured else None for name, measured in last.items()}
+
+
+def _bests(table: Sequence[Row]) -> dict[str, Any]:
+    choices = dict.fromkeys(LOSSES, min) | dict.fromkeys(ACCURACIES, max)
+    return {
+        f"best_{name}": best((row[name] for row in evaluations(table, name)), default=None)
+        for name, best in choices.items()
+    }
+
+
+def _to_target(table: Sequence[Row], target: float | None) -> dict[str, Any]:
+    reached = None if target is None else time_to_target(table, target)
+    way = table[: reached.round] if reached else []
+    return {
+        "time_to_target_s": reached.time_s if reached else None,
+        "rounds_to_target": reached.round if reached else None,
+        "energy_to_target_j": total(way, "energy_j") if reached else None,
+        "uplink_bits_to_target": total(way, "uplink_bits") if reached else None,
+    }
+
+
+def _mean(table: Sequence[Row], name: str) -> float | None:
+    return statistics.fmean(row[name] for row in table) if table else None
+
+
+def _median(table: Sequence[Row], name: str) -> float | None:
+    return statistics.median(row[name] for row in table) if table else None
+
+
+def _device_name(device: str) -> str:
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

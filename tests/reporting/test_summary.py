@@ -1,0 +1,86 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reporting_runs import evaluated, history, record
+
+from hpfl.reporting.summary import environment, highest_target, summarise, time_to_target
+
+ACCURACIES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+
+
+def test_a_target_counts_from_the_first_of_three_successive_evaluations() -> None:
+    assert time_to_target(history([0.9, 0.9, 0.1, 0.9, 0.95, 0.9, 0.2], every=5), 0.9) == (50.0, 20)
+
+
+@pytest.mark.parametrize("accuracies", [[], [0.9], [0.9, 0.9], [0.9, 0.9, 0.1, 0.9, 0.9]])
+def test_fewer_than_three_successive_evaluations_do_not_reach_a_target(accuracies: list[float]) -> None:
+    assert time_to_target(history(accuracies), 0.9) is None
+
+
+@given(ACCURACIES, st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_target_is_never_reached_sooner(accuracies: list[float], one: float, other: float) -> None:
+    records = history(accuracies, every=2)
+    low, high = (time_to_target(records, target) for target in sorted((one, other)))
+    assert high is None or (low is not None and low.round <= high.round)
+
+
+@given(ACCURACIES)
+def test_the_highest_target_is_reached_and_nothing_above_it_is(accuracies: list[float]) -> None:
+    records = history(accuracies)
+    highest = highest_target(records)
+    assert (highest is None) == (len(accuracies) < 3)
+    if highest is not None:
+        assert time_to_target(records, highest) is not None
+        assert time_to_target(records, highest + 1e-9) is None
+
+
+@given(ACCURACIES)
+def test_records_and_their_json_give_the_same_summary(accuracies: list[float]) -> None:
+    records = history(accuracies, every=3)
+    lines = [json.loads(json.dumps(r.to_json())) for r in records]
+    assert summarise(records, target_accuracy=0.5) == summarise(lines, target_accuracy=0.5)
+
+
+def test_final_is_the_last_evaluation_and_best_the_best() -> None:
+    summary = summarise([*history([0.2, 0.8, 0.6], every=2), record(7)], target_accuracy=None)
+    assert summary["final_personalised_accuracy"] == 0.6
+    assert summary["best_personalised_accuracy"] == 0.8
+    assert summary["best_meta_loss"] == pytest.approx(0.2)
+    assert summary["final_meta_loss"] == pytest.approx(0.4)
+    assert summary["rounds"] == 7
+    assert summary["time_s"] == 17.5
+
+
+def test_costs_to_the_target_are_those_of_the_rounds_up_to_it() -> None:
+    summary = summarise(history([0.1, 0.9, 0.9, 0.9]), target_accuracy=0.9)
+    assert (summary["rounds_to_target"], summary["time_to_target_s"]) == (2, 5.0)
+    assert (summary["energy_to_target_j"], summary["uplink_bits_to_target"]) == (1.0, 2e6)
+    assert (summary["energy_j"], summary["uplink_bits"]) == (2.0, 4e6)
+
+
+def test_a_sum_with_an_unknown_part_is_unknown() -> None:
+    summary = summarise([record(1), record(2, energy_j=float("nan"))], target_accuracy=None)
+    assert summary["energy_j"] is None
+    assert summary["uplink_bits"] == 2e6
+
+
+def test_a_run_without_rounds_has_a_summary() -> None:
+    summary = summarise([], target_accuracy=0.9)
+    assert summary["rounds"] == 0
+    assert summary["mean_latency_s"] is None
+
+
+def test_a_task_without_accuracy_has_losses_only() -> None:
+    nan = float("nan")
+    metrics = {"personalised_accuracy": nan, "global_accuracy": nan, "personalised_accuracy_p10": nan}
+    summary = summarise([evaluated(1, 0.5, **metrics)], target_accuracy=0.9)
+    assert summary["final_personalised_accuracy"] is None
+    assert summary["final_meta_loss"] == 0.5
+
+
+def test_the_environment_names_no_host_and_no_folder() -> None:
+    text = json.dumps(environment())
+    assert {"hpfl", "python", "torch", "numpy", "platform", "device", "threads"} == set(environment())
+    assert "/" not in text
