@@ -31,12 +31,13 @@ class PartitionSettings:
 def apportion(sizes: IntArray, weights: FloatArray, stream: Stream) -> IntArray:
     """Each UE's size split over labels in proportion to its weights, by largest remainder, int64[N, C]."""
     quota = sizes[:, None] * (weights / weights.sum(axis=1, keepdims=True))
-    counts = np.floor(quota).astype(np.int64)
+    counts: IntArray = np.floor(quota).astype(np.int64)
     tie_break = 1e-6 * stream.uniform(quota.size).reshape(quota.shape)
     remainder = np.where(weights > 0, quota - counts + tie_break, -1.0)
     rank = np.argsort(np.argsort(-remainder, axis=1), axis=1)
-    missing: IntArray = sizes - counts.sum(axis=1)
-    return np.where(rank < missing[:, None], counts + 1, counts)
+    missing = sizes - counts.sum(axis=1)
+    counts += rank < missing[:, None]
+    return counts
 
 
 def fit_to_classes(

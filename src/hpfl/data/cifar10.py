@@ -1,0 +1,143 @@
+"""CIFAR-10 in its publisher's binary version: 50,000 + 10,000 colour images of 32 x 32."""
+
+import shutil
+import tarfile
+import tempfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Progress
+from hpfl.data.download import DownloadError, RemoteFile, cache_dir, fetch
+from hpfl.data.folders import find_complete, what_to_do
+from hpfl.units import BITS_PER_BYTE
+
+NUM_CLASSES = 10
+IMAGE_SHAPE = (3, 32, 32)
+SAMPLE_BITS = 3 * 32 * 32 * BITS_PER_BYTE
+SUBFOLDER = "cifar-10-batches-bin"
+TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+TEST_FILE = "test_batch.bin"
+FILES = (*TRAIN_FILES, TEST_FILE)
+RECORDS_PER_FILE = 10_000
+_RECORD_BYTES = 1 + 3 * 32 * 32  # a label, then the red, green and blue planes
+_MOST_MEMBERS = 100  # the publisher's archive has ten or so
+
+# Mean and standard deviation of the training images' channels, as fractions of 255.
+CHANNEL_MEAN = (0.4914, 0.4822, 0.4465)
+CHANNEL_STD = (0.2470, 0.2435, 0.2616)
+
+REMOTE = RemoteFile(
+    "cifar-10-binary.tar.gz",
+    ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
+    170_052_171,
+    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+)
+
+
+def load_cifar10(data_dir: Path | None, progress: Progress | None) -> Dataset:
+    """CIFAR-10 from `data_dir/cifar-10-batches-bin`, else `data_dir`, else the cache, filled by a download."""
+    folder = find_complete([data_dir / SUBFOLDER, data_dir], FILES) if data_dir else None
+    return read_cifar10(folder or _download(data_dir, progress), records_per_file=RECORDS_PER_FILE)
+
+
+def read_cifar10(folder: Path, *, records_per_file: int) -> Dataset:
+    """A data set of the six binary files in one folder, with exactly so many images in each."""
+    inputs, targets = _read_batches([folder / name for name in TRAIN_FILES], records_per_file)
+    test_inputs, test_targets = _read_batches([folder / TEST_FILE], records_per_file)
+    return Dataset(
+        name="cifar10",
+        inputs=inputs,
+        targets=targets,
+        num_classes=NUM_CLASSES,
+        test_inputs=test_inputs,
+        test_targets=test_targets,
+        sample_bits=SAMPLE_BITS,
+        mean=CHANNEL_MEAN,
+        std=CHANNEL_STD,
+    )
+
+
+def unpack(archive: Path, folder: Path, *, file_bytes: int) -> None:
+    """The six files of the publisher's archive into `folder`; whatever else an archive holds is never written."""
+    wanted = {f"{SUBFOLDER}/{name}": folder / name for name in FILES}
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            for number, member in enumerate(tar):
+                if number >= _MOST_MEMBERS or not wanted:
+                    break
+                if member.name in wanted:
+                    _copy_member(tar, member, wanted.pop(member.name), file_bytes)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise DatasetError(f"{archive} cannot be unpacked: {error}") from error
+    if wanted:
+        raise DatasetError(f"{archive} lacks {', '.join(wanted)}")
+
+
+def _copy_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, file_bytes: int) -> None:
+    source = tar.extractfile(member) if member.isreg() else None
+    if source is None:
+        raise DatasetError(f"{member.name} in the archive is not a plain file")
+    if member.size != file_bytes:
+        raise DatasetError(f"{member.name} in the archive has {member.size:,} bytes; wanted {file_bytes:,}")
+    with target.open("wb") as out:
+        shutil.copyfileobj(source, out)
+
+
+def _read_batches(paths: list[Path], records: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    table = np.concatenate([_read_records(path, records) for path in paths])
+    return table[:, 1:].reshape(-1, *IMAGE_SHAPE), table[:, 0].astype(np.int64)
+
+
+def _read_records(path: Path, records: int) -> NDArray[np.uint8]:
+    try:
+        size_bytes, expected = path.stat().st_size, records * _RECORD_BYTES
+        if size_bytes != expected:
+            raise DatasetError(f"{path} has {size_bytes:,} bytes; {records:,} images take {expected:,}")
+        table = np.fromfile(path, dtype=np.uint8, count=expected).reshape(records, _RECORD_BYTES)
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+    if table[:, 0].max(initial=0) >= NUM_CLASSES:
+        raise DatasetError(f"{path}: label {table[:, 0].max()} found; labels run from 0 to {NUM_CLASSES - 1}")
+    return table
+
+
+def _download(data_dir: Path | None, progress: Progress | None) -> Path:
+    folder = cache_dir() / SUBFOLDER
+    if find_complete([folder], FILES) is not None:
+        return folder
+    try:
+        archive = fetch(REMOTE, cache_dir(), progress=progress)
+    except DownloadError as error:
+        looked = f"cifar10 is not in {data_dir}; " if data_dir else ""
+        advice = what_to_do("cifar10", files=FILES, subfolder=SUBFOLDER, source=REMOTE.urls[0])
+        raise DownloadError(f"{looked}{error}; {advice}") from error
+    _unpack_in_one_step(archive, folder)
+    archive.unlink(missing_ok=True)
+    return folder
+
+
+def _unpack_in_one_step(archive: Path, folder: Path) -> None:
+    """Unpack beside `folder` and rename, so that a half-filled folder never carries its name."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
+        fresh = Path(beside) / SUBFOLDER
+        fresh.mkdir()
+        unpack(archive, fresh, file_bytes=RECORDS_PER_FILE * _RECORD_BYTES)
+        try:
+            fresh.replace(folder)
+        except OSError:
+            if find_complete([folder], FILES) is None:  # else another process was quicker
+                raise
+
+
+CIFAR10 = DatasetSpec(
+    name="cifar10",
+    num_classes=NUM_CLASSES,
+    input_shape=IMAGE_SHAPE,
+    num_train=5 * RECORDS_PER_FILE,
+    num_test=RECORDS_PER_FILE,
+    sample_bits=SAMPLE_BITS,
+    load=load_cifar10,
+)
