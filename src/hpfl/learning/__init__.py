@@ -1,1 +1,23 @@
-"""Models, personalised objectives, and the gradients of whole cohorts."""
+"""Models, personalised objectives and the gradients of many UEs at once."""
+
+from hpfl.learning import objectives as _objectives  # noqa: F401  fills the registry
+from hpfl.learning.cohort import Cohort, CohortUpdates, Evaluation, NonFiniteUpdateError, TestData
+from hpfl.learning.losses import LOSSES
+from hpfl.learning.models import MODELS
+from hpfl.learning.objective import OBJECTIVES, LocalTraining
+from hpfl.learning.task import ParameterSpec, Task, make_task
+
+__all__ = [
+    "LOSSES",
+    "MODELS",
+    "OBJECTIVES",
+    "Cohort",
+    "CohortUpdates",
+    "Evaluation",
+    "LocalTraining",
+    "NonFiniteUpdateError",
+    "ParameterSpec",
+    "Task",
+    "TestData",
+    "make_task",
+]

@@ -1,0 +1,180 @@
+"""Which samples a UE uses when: keyed mini-batch draws, padding into rectangles, and the rows behind them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hpfl.rng import FloatArray, IntArray, Stream
+
+_LONGEST_GAP = 64  # UEs skipped rather than starting another draw
+
+
+class Segments(Protocol):
+    """UE shards as segments of one arranged copy of the data; `hpfl.data.Shards` is one."""
+
+    @property
+    def offsets(self) -> IntArray:
+        """UE i owns segments `offsets[i] .. offsets[i+1]`."""
+
+    @property
+    def start(self) -> IntArray:
+        """First arranged row of each segment."""
+
+    @property
+    def length(self) -> IntArray:
+        """Rows in each segment."""
+
+
+@dataclass(frozen=True)
+class ShardRows:
+    """The arranged row of any UE's k-th sample, for whole arrays of (UE, k)."""
+
+    first: IntArray  # per UE: place of its first sample among the samples of all segments in order
+    sizes: IntArray  # per UE
+    before: IntArray  # per segment: samples of all earlier segments
+    start: IntArray  # per segment: its first arranged row
+
+    @staticmethod
+    def of(shards: Segments) -> "ShardRows":
+        """The lookup of a partition."""
+        offsets = np.asarray(shards.offsets, dtype=np.int64)
+        ends = np.concatenate([[0], np.cumsum(np.asarray(shards.length, dtype=np.int64))])
+        first = ends[offsets[:-1]]
+        return ShardRows(first, ends[offsets[1:]] - first, ends[:-1], np.asarray(shards.start, dtype=np.int64))
+
+    def rows(self, ues: IntArray, index: IntArray) -> IntArray:
+        """Arranged rows [u, n] of samples `index` [u, n] of UEs [u]."""
+        place = self.first[ues][:, None] + index
+        segment = np.searchsorted(self.before, place, side="right") - 1
+        return self.start[segment] + place - self.before[segment]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs and targets on their device, with the rows each UE owns; bytes become numbers in [0, 1] when used."""
+
+    inputs: Tensor
+    targets: Tensor
+    shards: ShardRows
+    dtype: torch.dtype
+
+    @staticmethod
+    def on(device: torch.device, dtype: torch.dtype, *, inputs: Tensor, targets: Tensor, shards: Segments) -> "Samples":
+        """Arranged data moved to a device; whole-number inputs other than bytes (tokens) stay as they are."""
+        if inputs.is_floating_point():
+            inputs = inputs.to(dtype)
+        targets = targets.to(dtype) if targets.is_floating_point() else targets.long()
+        return Samples(inputs.to(device), targets.to(device), ShardRows.of(shards), dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of inputs and targets on the device."""
+        return self.inputs.nbytes + self.targets.nbytes
+
+    @property
+    def input_itemsize(self) -> int:
+        """Bytes of one input number as the model sees it."""
+        return self.as_numbers(self.inputs[:0]).element_size()
+
+    def example(self, count: int) -> tuple[Tensor, Tensor]:
+        """The first few rows, as the model will see them."""
+        return self.as_numbers(self.inputs[:count]), self.targets[:count]
+
+    def as_numbers(self, inputs: Tensor) -> Tensor:
+        """Bytes as numbers in [0, 1]; anything else unchanged."""
+        return inputs.to(self.dtype).div_(255) if inputs.dtype == torch.uint8 else inputs
+
+    def batch(self, ues: IntArray, index: IntArray, counts: IntArray) -> "Batch":
+        """Samples `index` [u, n] of UEs, of which the first `counts` [u] count; the rest are padding."""
+        rows = torch.from_numpy(self.shards.rows(ues, index)).to(self.inputs.device)
+        inputs = self.as_numbers(self.inputs[rows])
+        return Batch(inputs, self.targets[rows], mean_weights(counts, index.shape[1]).to(inputs.device, self.dtype))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A rectangle of samples: inputs [u, n, ...], targets [u, n, ...], weights [u, n] that sum to 1 for each UE."""
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    gram: Tensor | None = None  # [u, n, n]: inner products of the flattened inputs of each UE, where kept
+
+    def select(self, ues: IntArray) -> "Batch":
+        """Some UEs of the rectangle: a view where they lie side by side, a copy otherwise."""
+        first, count = int(ues[0]), len(ues)
+        if np.array_equal(ues, np.arange(first, first + count)):
+            return self._mapped(lambda array: array[first : first + count])
+        place = torch.from_numpy(ues).to(self.inputs.device)
+        return self._mapped(lambda array: array[place])
+
+    def _mapped(self, take: Callable[[Tensor], Tensor]) -> "Batch":
+        gram = None if self.gram is None else take(self.gram)
+        return Batch(take(self.inputs), take(self.targets), take(self.weights), gram)
+
+
+def mean_weights(counts: IntArray, width: int) -> Tensor:
+    """1/count for the samples that count and 0 for padding, [u, width]."""
+    real = np.arange(width) < counts[:, None]
+    return torch.from_numpy(real / np.maximum(counts, 1)[:, None])
+
+
+def whole_index(counts: IntArray, width: int) -> IntArray:
+    """All samples of each UE in order, [u, width]; padding repeats the first sample, whose values are safe."""
+    index = np.broadcast_to(np.arange(width), (len(counts), width))
+    return np.where(index < counts[:, None], index, 0)
+
+
+def drawn_index(uniform: FloatArray, sizes: IntArray) -> IntArray:
+    """Distinct samples from uniform draws [u, b]: the first steps of a Fisher-Yates shuffle of each UE's shard.
+
+    A shard with fewer than `b` samples is taken whole; what lies beyond is padding.
+    """
+    count, width = uniform.shape
+    deck = np.tile(np.arange(max(int(sizes.max(initial=1)), width)), (count, 1))
+    ue = np.arange(count)
+    for step in range(width):
+        left = sizes - step
+        pick = np.where(left > 0, step + (uniform[:, step] * left).astype(np.int64), step)
+        chosen = deck[ue, pick]
+        deck[ue, pick] = deck[:, step]
+        deck[:, step] = chosen
+    drawn = deck[:, :width]
+    return np.where(np.arange(width) < sizes[:, None], drawn, 0)
+
+
+def member_draws(stream: Stream, ues: IntArray, per_member: int) -> FloatArray:
+    """Uniform draws [u, per_member]: UE i owns words `i * per_member ..` of the stream, whoever else takes part."""
+    members, back = np.unique(ues, return_inverse=True)
+    runs = np.split(members, np.flatnonzero(np.diff(members) > _LONGEST_GAP) + 1)
+    parts = [_run_draws(stream, run, per_member) for run in runs if len(run)]
+    return np.concatenate(parts)[back] if parts else np.empty((0, per_member))
+
+
+def _run_draws(stream: Stream, run: IntArray, per_member: int) -> FloatArray:
+    first, count = int(run[0]), int(run[-1] - run[0]) + 1
+    words = stream.uniform(count * per_member, first * per_member)
+    return words.reshape(count, per_member)[run - first]
+
+
+def buckets(sizes: IntArray, max_padding: float) -> list[IntArray]:
+    """Members grouped by like size so that padding to each group's largest adds at most this share in total.
+
+    Members come sorted by size, inside a group in their given order; each group is filled from the largest down as
+    far as its own padding allows.
+    """
+    order = np.argsort(-sizes, kind="stable")
+    groups, begin = [], 0
+    while begin < len(order):
+        tail = sizes[order[begin:]]
+        held = np.cumsum(tail)
+        padded = tail[0] * np.arange(1, len(tail) + 1)
+        fits = padded <= (1 + max_padding) * held
+        count = int(np.flatnonzero(fits)[-1]) + 1 if tail[0] > 0 else len(tail)
+        groups.append(np.sort(order[begin : begin + count]))
+        begin += count
+    return groups

@@ -1,0 +1,242 @@
+"""Many UEs at once: chunks that fit a memory budget, sums per edge, and figures per UE.
+
+cohort = Cohort(task, LocalTraining(inner_lr=0.03, outer_lr=0.07), inputs=x, targets=y, shards=shards)
+updates = cohort.updates(w, ues=ues, groups=edge_of_ue[ues], num_groups=K, streams=streams, key=round)
+figures = cohort.evaluate(w, test, inner_lr=0.03)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
+from hpfl.learning.engine import Engine, Losses, Sums, shares_of
+from hpfl.learning.general import GeneralEngine
+from hpfl.learning.memory import peak_bytes
+from hpfl.learning.objective import LocalTraining
+from hpfl.learning.store import Layout, Store, packed_bytes, whole_batch
+from hpfl.learning.task import Task, check_model
+from hpfl.rng import FloatArray, IntArray, Streams
+
+_MAX_PADDING = {"cpu": 0.08, "cuda": 0.25}  # a CPU pays for padding, a GPU for the number of chunks
+_USABLE = 0.75  # share of the budget that is planned with; the rest is the allocator's and the libraries'
+_STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
+
+Draws = list[dict[str, IntArray]] | None  # per local step and role: samples [n, batch_size]; None for full batches
+
+
+class NonFiniteUpdateError(ArithmeticError):
+    """A gradient that is not a number, which must never reach a model or a plan."""
+
+
+@dataclass(frozen=True)
+class CohortUpdates:
+    """What the groups (edges) of a cohort send upward."""
+
+    update: Tensor  # [groups, P]: weighted mean over a group's UEs of (w_start - w_end) / outer_lr
+    importance: FloatArray  # [groups]: squared norm of each update
+    loss: FloatArray  # [groups]: weighted mean of f_i(w); NaN for a group without UEs
+    meta_loss: FloatArray  # [groups]: weighted mean of F_i(w), on the query batch
+    per_ue: Tensor | None = None  # [n, P] in the order of `ues`, where asked for
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Per-UE figures [N]; accuracies are NaN where targets are not classes or a UE has no test samples."""
+
+    loss: FloatArray  # f_i(w) on the training shard
+    meta_loss: FloatArray  # F_i(w) on the training shard
+    personalised_accuracy: FloatArray  # on the UE's own test samples, after adaptation on its training shard
+    global_accuracy: FloatArray  # the same without adaptation
+
+
+@dataclass(frozen=True)
+class TestData:
+    """Test samples arranged as their shards say, shared by all evaluations of a run."""
+
+    __test__ = False  # pytest would take the name for a test class
+
+    inputs: Tensor
+    targets: Tensor
+    shards: Segments
+
+    def on(self, device: torch.device, dtype: torch.dtype) -> Samples:
+        """The same samples on a device."""
+        return Samples.on(device, dtype, inputs=self.inputs, targets=self.targets, shards=self.shards)
+
+
+class Cohort:
+    """The UEs of a run with their data on a device; everything else comes in with each call."""
+
+    def __init__(
+        self,
+        task: Task,
+        training: LocalTraining,
+        *,
+        inputs: Tensor,
+        targets: Tensor,
+        shards: Segments,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        memory_gb: float = 4.0,
+    ) -> None:
+        self.device = torch.device(device)
+        self.training = training
+        self.task = task.to(self.device, dtype)
+        self.samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
+        check_model(self.task, self.samples.example(2)[0])
+        self._free = memory_gb * 1e9 * _USABLE - self.samples.nbytes
+        if self._free <= 0:
+            data_gb = self.samples.nbytes / 1e9
+            raise ValueError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")
+        padding = _MAX_PADDING.get(self.device.type, 0.25)
+        self._whole = Layout.of(self.samples.shards.sizes, padding)
+        self._drawn = Layout.of(np.minimum(self.samples.shards.sizes, training.batch_size or 2**62), padding)
+        self._engine: Engine = GeneralEngine.choose(self.task, training, self.device)
+        self._store: Store | None = None
+        self._limits: dict[tuple[object, ...], int] = {}
+
+    @property
+    def num_ues(self) -> int:
+        """Number N of UEs with a shard."""
+        return len(self.samples.shards.sizes)
+
+    def updates(
+        self,
+        params: Tensor,
+        *,
+        ues: IntArray,
+        groups: IntArray,
+        num_groups: int,
+        streams: Streams,
+        key: int,
+        weights: FloatArray | None = None,
+        keep_per_ue: bool = False,
+    ) -> CohortUpdates:
+        """Mean update per group from `params` [P], or from one row per group [groups, P].
+
+        Mini-batches are addressed by (seed, key, local step, role, UE): the same whoever else takes part.
+        """
+        params = params.to(self.device, self.samples.dtype)
+        ues, groups = np.asarray(ues, dtype=np.int64), np.asarray(groups, dtype=np.int64)
+        _refuse_empty(ues, self.samples.shards.sizes)
+        shares = shares_of(groups, num_groups, weights)
+        draws = self._draws(ues, streams, key)
+        total = params.new_zeros(num_groups, params.shape[-1])
+        losses = params.new_zeros(2, len(ues))
+        kept = params.new_zeros(len(ues), params.shape[-1]) if keep_per_ue else None
+
+        def add(at: IntArray, total: Tensor) -> Losses:
+            start = params[torch.from_numpy(groups[at]).to(self.device)] if params.ndim == 2 else params
+            own = None if kept is None else torch.empty_like(kept[: len(at)])
+            sums = Sums(total, groups[at], torch.from_numpy(shares[at]).to(total), own)
+            part = self._engine.updates(start, self._steps(ues, at, draws), sums)
+            if kept is not None and own is not None:
+                kept[torch.from_numpy(at).to(self.device)] = own
+            return part
+
+        layout = self._whole if draws is None else self._drawn
+        self._pack(draws is None)
+        limit = self._limit(("updates", params.ndim), layout, lambda at: add(at, torch.zeros_like(total)))
+        for at in layout.chunks(ues, groups, limit):
+            part = add(at, total)
+            losses[:, torch.from_numpy(at).to(self.device)] = torch.stack([part.loss, part.meta_loss])
+        return _reported(total, losses, groups, shares, kept)
+
+    def evaluate(self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1) -> Evaluation:
+        """Losses and accuracies of every UE with samples at `params` [P], before and after adaptation on its shard."""
+        params = params.to(self.device, self.samples.dtype)
+        samples = test.on(self.device, self.samples.dtype)
+        training = replace(self.training, inner_lr=inner_lr, inner_steps=inner_steps)
+        test_sizes = samples.shards.sizes
+        figures = params.new_full((4, self.num_ues), torch.nan)
+
+        def evaluated(ues: IntArray) -> Tensor:
+            own_tests = whole_batch(samples, ues, max(int(test_sizes[ues].max()), 1))
+            part = self._engine.evaluation(params, self._whole_batch(ues), own_tests, training)
+            return torch.stack([part.loss, part.meta_loss, part.personalised_accuracy, part.global_accuracy])
+
+        self._pack(True)
+        ues = np.flatnonzero(self.samples.shards.sizes)
+        limit = self._limit(("evaluate", inner_steps), self._whole, lambda at: evaluated(ues[at]))
+        for at in self._whole.chunks(ues, np.zeros_like(ues), limit):
+            figures[:, torch.from_numpy(ues[at]).to(self.device)] = evaluated(ues[at])
+        figures[2:, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
+        return Evaluation(*figures.double().cpu().numpy())
+
+    def _draws(self, ues: IntArray, streams: Streams, key: int) -> Draws:
+        size = self.training.batch_size
+        if size is None:
+            return None
+        sizes = self.samples.shards.sizes[ues]
+        return [
+            {
+                role: drawn_index(member_draws(streams.at(f"batch/{role}/{step}", key), ues, size), sizes)
+                for role in self.training.roles
+            }
+            for step in range(self.training.local_steps)
+        ]
+
+    def _steps(self, ues: IntArray, at: IntArray, draws: Draws) -> list[dict[str, Batch]]:
+        """The batches of a chunk: one dictionary by role for each local step."""
+        if draws is None:
+            return [{"support": self._whole_batch(ues[at])}] * self.training.local_steps
+        width = self._drawn.widths[int(self._drawn.bucket_of[ues[at[0]]])]
+        counts = np.minimum(self.samples.shards.sizes[ues[at]], width)
+        return [
+            {role: self.samples.batch(ues[at], index[at, :width], counts) for role, index in step.items()}
+            for step in draws
+        ]
+
+    def _pack(self, whole: bool) -> None:
+        """Pack whole shards once, where they are used and fit the memory."""
+        need = packed_bytes(self.samples, self._whole)
+        if whole and self._store is None and need <= _STORE_SHARE * self._free:
+            self._free -= need
+            self._store = Store.of(self.samples, self._whole)
+            self._limits.clear()
+
+    def _whole_batch(self, ues: IntArray) -> Batch:
+        """Whole shards of UEs of one bucket."""
+        if self._store is not None:
+            return self._store.batch(ues)
+        return whole_batch(self.samples, ues, self._whole.widths[int(self._whole.bucket_of[ues[0]])])
+
+    def _limit(self, kind: object, layout: Layout, one: Callable[[IntArray], object]) -> Callable[[int, IntArray], int]:
+        """UEs per chunk of a bucket: what fits the memory by the measured need of one, or suits the caches."""
+
+        def limit(bucket: int, position: IntArray) -> int:
+            if (kind, bucket) not in self._limits:
+                need = peak_bytes(lambda: one(position))
+                fits = max(int(self._free // max(need, 1)), 1)
+                suits = self._engine.preferred_samples
+                width = layout.widths[bucket]
+                self._limits[kind, bucket] = fits if suits is None else min(fits, max(suits // width, 1))
+            return self._limits[kind, bucket]
+
+        return limit
+
+
+def _refuse_empty(ues: IntArray, sizes: IntArray) -> None:
+    empty = ues[sizes[ues] == 0]
+    if len(empty):
+        raise ValueError(f"UE {int(empty[0])} takes part but its shard is empty; wanted at least one sample")
+
+
+def _reported(
+    total: Tensor, losses: Tensor, groups: IntArray, shares: FloatArray, per_ue: Tensor | None
+) -> CohortUpdates:
+    """Group figures on the host; this is where the device is waited for."""
+    importance = total.double().square().sum(1).cpu().numpy()
+    wrong = np.flatnonzero(~np.isfinite(importance))
+    if len(wrong):
+        raise NonFiniteUpdateError(
+            f"the update of group {wrong[0]} is not finite; lower learning.inner_lr or learning.outer_lr"
+        )
+    weighted = losses.double().cpu().numpy() * shares
+    empty = np.bincount(groups, minlength=len(total)) == 0
+    means = [np.where(empty, np.nan, np.bincount(groups, weights=w, minlength=len(total))) for w in weighted]
+    return CohortUpdates(total, importance, means[0], means[1], per_ue)

@@ -1,0 +1,132 @@
+"""The general engine: any module by `torch.func`, all UEs of a chunk in one batched call (or one by one, see below)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import grad_and_value, vjp, vmap
+
+from hpfl.learning.batches import Batch
+from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
+from hpfl.learning.losses import correct
+from hpfl.learning.objective import OBJECTIVES, Gradient, LocalTraining, Role, adapted
+from hpfl.learning.task import Task
+
+Arrays = tuple[Tensor, Tensor, Tensor]  # inputs [n, ...], targets [n, ...], weights [n] of one UE
+
+_CONVOLUTIONS = (nn.modules.conv._ConvNd,)
+
+
+@dataclass(frozen=True)
+class FlatCalculus:
+    """Gradients of one UE as flat vectors [P]."""
+
+    task: Task
+    batches: dict[str, Arrays]
+
+    def gradient(self, point: Tensor, role: Role, *, keep: bool = False) -> Gradient:
+        """Gradient by reverse mode; a kept one can be differentiated again without another forward pass."""
+        if not keep:
+            direction, loss = grad_and_value(self._loss(role))(point)
+            return Gradient(point, loss, direction)
+        direction, *rest = vjp(grad_and_value(self._loss(role)), point, has_aux=True)
+        pullback, loss = rest
+        return Gradient(point, loss, direction, pullback)
+
+    def moved(self, point: Tensor, scale: float, direction: Tensor) -> Tensor:
+        """`point + scale * direction`."""
+        return point + scale * direction
+
+    def plus(self, direction: Tensor, scale: float, other: Tensor) -> Tensor:
+        """`direction + scale * other`."""
+        return direction + scale * other
+
+    def hessian_vector(self, at: Gradient, direction: Tensor) -> Tensor:
+        """Hessian-vector product by reverse over reverse; the Hessian is symmetric."""
+        if self._batch("hessian") is not self._batch("support"):
+            at = self.gradient(at.point, "hessian", keep=True)
+        product: Tensor = at.tape(direction)[0]
+        return product
+
+    def _batch(self, role: Role) -> Arrays:
+        return self.batches.get(role, self.batches["support"])
+
+    def _loss(self, role: Role) -> Callable[[Tensor], Tensor]:
+        inputs, targets, weights = self._batch(role)
+        return lambda p: (self.task.loss(self.task.outputs(p, inputs), targets) * weights).sum()
+
+
+@dataclass(frozen=True)
+class GeneralEngine:
+    """Updates and evaluation of a chunk of UEs for any model."""
+
+    task: Task
+    training: LocalTraining
+    one_by_one: bool = (
+        False  # per-UE weights turn a convolution into a grouped one, which a CPU runs slower than a loop
+    )
+
+    @staticmethod
+    def choose(task: Task, training: LocalTraining, device: torch.device) -> "GeneralEngine":
+        """Batched over UEs, except for convolutions on a CPU (`benchmarks/learning.py` has the measurement)."""
+        convolutional = any(isinstance(part, _CONVOLUTIONS) for part in task.module.modules())
+        return GeneralEngine(task, training, one_by_one=convolutional and device.type == "cpu")
+
+    @property
+    def preferred_samples(self) -> int | None:
+        """As many as fit the memory; one UE at a time needs no more than its own."""
+        return 1 if self.one_by_one else None
+
+    def updates(self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums) -> Losses:
+        """Add the update directions of a chunk to its group sums."""
+        batches = [{role: _arrays(batch) for role, batch in step.items()} for step in steps]
+        directions, loss, meta_loss = self._each(self._update, start, start.ndim == 2, batches)
+        sums.add(directions)
+        return Losses(loss, meta_loss)
+
+    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> ChunkEvaluation:
+        """Losses and accuracies of a chunk before and after adaptation on the whole training shards."""
+        engine = replace(self, training=training)
+        return ChunkEvaluation(*engine._each(engine._evaluate, parameters, False, (_arrays(train), _arrays(test))))
+
+    def _each(self, function: Callable[..., tuple[Tensor, ...]], parameters: Tensor, rows: bool, data: Any) -> Any:
+        if not self.one_by_one:
+            return vmap(function, in_dims=(0 if rows else None, 0))(parameters, data)
+        count = torch.utils._pytree.tree_leaves(data)[0].shape[0]
+        results = []
+        for ue in range(count):
+            own = torch.utils._pytree.tree_map(lambda array, ue=ue: array[ue], data)
+            results.append(function(parameters[ue] if rows else parameters, own))
+        return tuple(torch.stack(parts) for parts in zip(*results, strict=True))
+
+    def _update(self, start: Tensor, steps: Sequence[dict[str, Arrays]]) -> tuple[Tensor, Tensor, Tensor]:
+        """Sum of the directions of all local steps, `(w_start - w_end) / outer_lr`, and the first step's losses."""
+        objective = OBJECTIVES.get(self.training.objective)
+        point, total, first = start, None, None
+        for batches in steps:
+            result = objective(FlatCalculus(self.task, batches), point, self.training)
+            first = first or result
+            total = result.direction if total is None else total + result.direction
+            point = point - self.training.outer_lr * result.direction
+        assert first is not None
+        assert total is not None
+        return total, first.loss, first.meta_loss
+
+    def _evaluate(self, parameters: Tensor, data: tuple[Arrays, Arrays]) -> tuple[Tensor, ...]:
+        train, test = data
+        calculus = FlatCalculus(self.task, {"support": train})
+        theta, path = adapted(calculus, parameters, self.training, keep=False)
+        meta_loss = calculus._loss("support")(theta)
+        loss = path[0].loss if path else meta_loss
+        return loss, meta_loss, self._accuracy(theta, test), self._accuracy(parameters, test)
+
+    def _accuracy(self, parameters: Tensor, test: Arrays) -> Tensor:
+        inputs, targets, weights = test
+        hits = correct(self.task.outputs(parameters, inputs), targets)
+        return weights.sum() * torch.nan if hits is None else (hits * weights).sum()
+
+
+def _arrays(batch: Batch) -> Arrays:
+    return batch.inputs, batch.targets, batch.weights

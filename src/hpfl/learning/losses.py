@@ -1,0 +1,74 @@
+"""Losses: a function of outputs and targets that gives one number per sample, so that padding can be weighted out.
+
+A loss of one's own may instead average over the batch (as `torch.nn.CrossEntropyLoss()` does): it is then called on
+one sample at a time.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
+from torch import Tensor, nn
+
+from hpfl.registry import Registry
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+LOSSES: Registry[LossFunction] = Registry("loss")
+
+_IGNORED_TARGET = -100  # torch's own mark of a token that does not count
+
+
+@LOSSES.register("cross-entropy")
+def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of class scores [n, ..., classes] per sample, the mean over its tokens where it has several."""
+    if targets.ndim == 1:
+        return F.cross_entropy(outputs, targets, reduction="none")
+    losses = F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="none").view(targets.shape)
+    counted = (targets != _IGNORED_TARGET).flatten(1).sum(1).clamp(min=1)
+    return losses.flatten(1).sum(1) / counted
+
+
+@LOSSES.register("mse")
+def mse(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Squared error per sample, the mean over its outputs."""
+    if outputs.ndim == targets.ndim + 1 and outputs.shape[-1] == 1:
+        outputs = outputs.squeeze(-1)
+    return (
+        (outputs - targets.to(outputs.dtype)).square().flatten(1).mean(1)
+        if outputs.ndim > 1
+        else (outputs - targets.to(outputs.dtype)).square()
+    )
+
+
+def per_sample(loss: LossFunction) -> LossFunction:
+    """The same loss with one number per sample: several per sample are averaged, a batch mean is taken apart."""
+    if isinstance(loss, nn.Module):
+        _refuse_trainable_loss(loss)
+
+    def losses(outputs: Tensor, targets: Tensor) -> Tensor:
+        values = loss(outputs, targets)
+        if values.ndim == 0:
+            return torch.func.vmap(lambda o, t: loss(o.unsqueeze(0), t.unsqueeze(0)))(outputs, targets)
+        return values.flatten(1).mean(1) if values.ndim > 1 else values
+
+    return losses
+
+
+def correct(outputs: Tensor, targets: Tensor) -> Tensor | None:
+    """Share of right answers per sample (mean over its tokens), or None where targets are not classes."""
+    if targets.is_floating_point() or outputs.ndim != targets.ndim + 1:
+        return None
+    hits = outputs.argmax(-1) == targets
+    counted = targets != _IGNORED_TARGET
+    if targets.ndim == 1:
+        return hits.to(outputs.dtype)
+    return (hits & counted).flatten(1).sum(1) / counted.flatten(1).sum(1).clamp(min=1)
+
+
+def _refuse_trainable_loss(loss: nn.Module) -> None:
+    if any(True for _ in loss.parameters()):
+        raise ValueError(
+            f"the loss {type(loss).__name__} has parameters of its own; only the model's are trained: "
+            "move them into the model"
+        )

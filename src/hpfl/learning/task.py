@@ -1,0 +1,172 @@
+"""What is learned: a model, its loss, and the one flat vector that holds the model's parameters everywhere else."""
+
+import copy
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from hpfl.learning.losses import LOSSES, LossFunction, per_sample
+from hpfl.learning.models import MODELS
+from hpfl.rng import Stream
+
+_TEMPLATE_SEED = 0  # the template's own values are only seen where parameters are frozen
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """Names and shapes of the trainable parameters, in the order of the flat vector; shared ones appear once."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of entries of each parameter."""
+        return tuple(prod(shape) for shape in self.shapes)
+
+    @property
+    def num_parameters(self) -> int:
+        """Length P of the flat vector."""
+        return sum(self.sizes)
+
+    def flatten(self, parameters: Mapping[str, Tensor]) -> Tensor:
+        """One vector [P] of all named parameters."""
+        return torch.cat([parameters[name].reshape(-1) for name in self.names])
+
+    def unflatten(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views of a vector [..., P] by name, each [..., *shape]."""
+        parts = torch.split(flat, self.sizes, dim=-1)
+        lead = flat.shape[:-1]
+        return {
+            name: part.reshape(*lead, *shape) for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model as a function of one flat parameter vector, and its loss per sample."""
+
+    module: nn.Module
+    loss: LossFunction
+    spec: ParameterSpec
+    build: Callable[[], nn.Module] | None = None  # None: the module was given, its values are the start
+
+    def initial_parameters(self, stream: Stream) -> Tensor:
+        """Fresh parameters [P] drawn with the module's own rules from one keyed stream."""
+        if self.build is None:
+            return self._flat(self.module)
+        return self._flat(_built(self.build, stream.seed64()))
+
+    def outputs(self, parameters: Tensor, inputs: Tensor) -> Tensor:
+        """The model's outputs at a flat vector [P]."""
+        result = functional_call(self.module, self.spec.unflatten(parameters), (inputs,))
+        assert isinstance(result, Tensor)
+        return result
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Task":
+        """The same task with the template's constants on a device, in a precision."""
+        module = copy.deepcopy(self.module).to(device=device, dtype=dtype)
+        return Task(module, self.loss, self.spec, self.build)
+
+    def _flat(self, module: nn.Module) -> Tensor:
+        return self.spec.flatten({n: p.detach() for n, p in module.named_parameters()}).clone()
+
+
+def make_task(
+    model: str | nn.Module | Callable[..., nn.Module],
+    loss: str | LossFunction = "cross-entropy",
+    *,
+    input_shape: Sequence[int] | None = None,
+    num_outputs: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Task:
+    """A task from a registered name, "module:callable", a module or a function that builds one.
+
+    `input_shape` (without the batch) and `num_outputs` are handed to builders that ask for them by these names;
+    `options` are further arguments of the builder, such as `hidden` of the MLP.
+    """
+    loss_function = LOSSES.get(loss) if isinstance(loss, str) and ":" not in loss else loss
+    if isinstance(loss_function, str):
+        loss_function = _imported(loss_function, "learning.loss")
+    build = None if isinstance(model, nn.Module) else _builder(model, input_shape, num_outputs, options or {})
+    module = model if isinstance(model, nn.Module) else _built(_given(build), _TEMPLATE_SEED)
+    refuse_stateful(module)
+    trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    if not trainable:
+        raise ValueError(f"the model {type(module).__name__} has no trainable parameters; there is nothing to learn")
+    spec = ParameterSpec(tuple(trainable), tuple(tuple(p.shape) for p in trainable.values()))
+    return Task(module, per_sample(loss_function), spec, build)
+
+
+def refuse_stateful(module: nn.Module) -> None:
+    """Refuse layers whose outcome depends on more than parameters and one sample (batch norm, dropout)."""
+    for name, part in module.named_modules():
+        where = f"layer {name!r} ({type(part).__name__})"
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) or getattr(part, "track_running_stats", False):
+            raise ValueError(
+                f"{where} keeps running statistics that change in training, which have no place in a UE's gradient; "
+                "use nn.GroupNorm, nn.LayerNorm or nn.InstanceNorm2d without running statistics instead"
+            )
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
+            raise ValueError(
+                f"{where} draws random numbers outside the keyed streams, so a run would not repeat; set p = 0 and use "
+                "weight decay or smaller models against overfitting"
+            )
+
+
+def check_model(task: Task, inputs: Tensor) -> None:
+    """Refuse a model that changes its buffers, or in which one sample's outputs depend on another's."""
+    module = copy.deepcopy(task.module)
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    with torch.no_grad():
+        both, alone = module(inputs[:2]), module(inputs[:1])
+    for name, buffer in module.named_buffers():
+        if not torch.equal(before[name], buffer):
+            raise ValueError(
+                f"buffer {name!r} changes in training, which has no place in a UE's gradient; keep such state out of "
+                "the model, or use a layer without it (nn.GroupNorm, nn.LayerNorm)"
+            )
+    if not torch.allclose(both[:1], alone, rtol=1e-2, atol=1e-3):
+        raise ValueError("a sample's outputs depend on the other samples of its batch; wanted a model without that")
+
+
+def _builder(
+    model: str | Callable[..., nn.Module],
+    input_shape: Sequence[int] | None,
+    num_outputs: int | None,
+    options: Mapping[str, Any],
+) -> Callable[[], nn.Module]:
+    if isinstance(model, str):
+        model = _imported(model, "learning.model") if ":" in model else MODELS.get(model)
+    hints = {"input_shape": input_shape, "num_outputs": num_outputs}
+    wanted = inspect.signature(model).parameters
+    arguments = {name: value for name, value in hints.items() if name in wanted and value is not None}
+    factory = model
+    return lambda: factory(**{**arguments, **options})
+
+
+def _built(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
+
+
+def _given(build: Callable[[], nn.Module] | None) -> Callable[[], nn.Module]:
+    assert build is not None
+    return build
+
+
+def _imported(path: str, key: str) -> Any:
+    """The object behind "module:callable"."""
+    module_name, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{key} is {path!r}; wanted an importable module:callable ({error})") from error
