@@ -1,5 +1,6 @@
 """Every key of a configuration, with its unit, its bounds and one line of meaning."""
 
+import importlib
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -8,7 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from hpfl.config.fields import Auto, DistributionSpec, Section, check_distribution, key
 from hpfl.data.partition import PARTITIONERS
-from hpfl.learning import OBJECTIVES
+from hpfl.data.sources import DATASETS
+from hpfl.learning import LOSSES, MODELS, OBJECTIVES
 from hpfl.network.channel import FADINGS
 from hpfl.planning.planners import PLANNERS
 from hpfl.registry import Registry
@@ -19,6 +21,19 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 def _known(registry: Registry[Any], name: str) -> str:
     registry.get(name)  # its error names the known ones
+    return name
+
+
+def _known_or_imported(registry: Registry[Any], name: str) -> str:
+    if ":" not in name:
+        return _known(registry, name)
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"wanted an importable module:callable ({error})") from None
+    if not callable(found):
+        raise ValueError(f"wanted a callable; {attribute} is {type(found).__name__}")
     return name
 
 
@@ -83,6 +98,11 @@ class DataConfig(Section):
     edge_skew: float = key(0.0, "0 deals UEs to edges at random, 1 gathers like UEs under one edge", ge=0, le=1)
     disjoint: bool = key(True, "whether no two UEs share a sample; false lets shards overlap")
 
+    @field_validator("dataset")
+    @classmethod
+    def _dataset(cls, name: str) -> str:
+        return _known(DATASETS, name)
+
     @field_validator("partitioner")
     @classmethod
     def _partitioner(cls, name: str) -> str:
@@ -111,6 +131,16 @@ class LearningConfig(Section):
     hessian_free_delta: float = key(1e-3, "step of the central difference (objective hessian-free)", gt=0)
     dtype: Literal["float32", "float64"] = key("float32", "precision of parameters and gradients")
     memory_gb: float = key(4.0, "memory a cohort's computation may use", unit="GB", gt=0)
+
+    @field_validator("model")
+    @classmethod
+    def _model(cls, name: str) -> str:
+        return _known_or_imported(MODELS, name)
+
+    @field_validator("loss")
+    @classmethod
+    def _loss(cls, name: str) -> str:
+        return _known_or_imported(LOSSES, name)
 
     @field_validator("objective")
     @classmethod
@@ -193,4 +223,11 @@ class Config(Section):
             raise ValueError(f"network.ues_per_edge lists {len(given)} edges; network.edges is {self.network.edges}")
         if not self.network.backhaul and self.network.edges != 1:
             raise ValueError(f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_exist(self) -> "Config":
+        classes, wanted = DATASETS.get(self.data.dataset).num_classes, self.data.labels_per_ue
+        if classes is not None and self.data.partitioner == "labels" and wanted > classes:
+            raise ValueError(f"data.labels_per_ue is {wanted}; {self.data.dataset} has {classes} classes")
         return self

@@ -1,0 +1,145 @@
+"""The front door: `hpfl run`, `hpfl plan`, `hpfl compare` and the rest."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import hpfl
+from hpfl.cli_demo import demo_command
+from hpfl.cli_errors import reported
+from hpfl.cli_plan import plan_command
+from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_toml
+from hpfl.cli_running import run_with_display
+from hpfl.experiment import RunResult
+from hpfl.planning.planners import PLANNERS
+from hpfl.reporting.compare import compare_command_output
+
+app = typer.Typer(
+    name="hpfl",
+    help="Hierarchical personalised federated learning over mobile edge networks: plan rounds, simulate them, compare.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("plan")(plan_command)
+app.command("demo")(demo_command)
+
+Source = Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset (`hpfl presets`) or a TOML file.")]
+SystemOption = Annotated[
+    str | None, typer.Option("--system", help=f"Run as another system: {', '.join(SYSTEMS)}.", show_default=False)
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. planning.rho=0.5. May be repeated."),
+]
+
+
+@app.command("run", epilog="Example: hpfl run quickstart --set planning.planner=random --rounds 50 --out runs/random")
+@reported
+def run_command(
+    source: Source,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="runs/NAME")] = None,
+    system: SystemOption = None,
+    set_: SetOption = None,
+    seed: Annotated[int | None, typer.Option(help="Same as --set training.seed=N.", show_default=False)] = None,
+    rounds: Annotated[int | None, typer.Option(help="Same as --set training.rounds=T.", show_default=False)] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run in OUT left off.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Train over a simulated mobile edge network and write the results to a folder.
+
+    Leaves rounds.jsonl (one line per round), summary.json, config.toml, model.safetensors, ues.csv and figures/.
+    Ctrl-C stops after the round and loses nothing.
+    """
+    config = load(source, system=system, overrides=_overrides(set_, seed, rounds))
+    folder = out or Path("runs") / _run_name(source, system)
+    result = run_with_display(config, folder, resume=resume, device=device, data_dir=data_dir, quiet=quiet)
+    if not quiet:
+        _closing_words(config, result, folder)
+    if not result.completed:
+        raise typer.Exit(130)
+
+
+@app.command("show", epilog="Example: hpfl show paper-mnist --system hfl > my.toml")
+@reported
+def show_command(source: Source, system: SystemOption = None, set_: SetOption = None) -> None:
+    """Print the fully resolved configuration with units and meanings; it can be saved, changed and run."""
+    sys.stdout.write(to_toml(load(source, system=system, overrides=set_ or ())))
+
+
+@app.command("presets")
+@reported
+def presets_command() -> None:
+    """List the presets, the systems and the planners."""
+    console = Console()
+    for title, rows in (
+        ("Presets", {name: preset_text(name).splitlines()[0].lstrip("# ") for name in preset_names()}),
+        ("Systems (--system)", SYSTEMS),
+        ("Planners (--set planning.planner=...)", {name: _first_line(PLANNERS.get(name).__doc__) for name in PLANNERS}),
+    ):
+        table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 2))
+        table.add_column(style="bold", no_wrap=True)
+        for name, meaning in rows.items():
+            table.add_row(name, meaning)
+        console.print(table)
+        console.print()
+
+
+@app.command("compare", epilog="Example: hpfl compare runs/hpfl runs/shpfl --target 0.9")
+@reported
+def compare_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of results.")],
+    target: Annotated[float | None, typer.Option(help="Personalised accuracy to time.", show_default="reached by all")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Where to draw.", show_default="compare.png")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per run instead of a table.")] = False,
+) -> None:
+    """Put several runs into one table and one figure."""
+    compare_command_output(folders, target=target, figure=figure or Path("compare.png"), as_json=as_json)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        typer.echo(hpfl.__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point of the `hpfl` command."""
+    app()
+
+
+def _overrides(set_: list[str] | None, seed: int | None, rounds: int | None) -> list[str]:
+    pairs = (("training.seed", seed), ("training.rounds", rounds))
+    return [*(set_ or []), *(f"{name}={value}" for name, value in pairs if value is not None)]
+
+
+def _run_name(source: str, system: str | None) -> str:
+    stem = Path(source).stem if source not in preset_names() else source
+    return f"{stem}-{system}" if system else stem
+
+
+def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
+    console = Console()
+    if not result.completed:
+        console.print(f"Stopped after round {len(result.rounds)} of {config.training.rounds}. To go on:")
+        console.print(f"  hpfl run {folder / 'config.toml'} --out {folder} --resume", soft_wrap=True)
+        return
+    summary = result.summary
+    console.print(
+        f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: personalised accuracy "
+        f"{summary['final_personalised_accuracy']:.3f}, global {summary['final_global_accuracy']:.3f}."
+    )
+    console.print(f"Results in {folder}", soft_wrap=True)
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().split("\n", maxsplit=1)[0]

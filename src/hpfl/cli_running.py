@@ -1,0 +1,59 @@
+"""Running an experiment at a terminal: live display, a Ctrl-C that waits for the round, figures at the end."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from hpfl.config import Config
+from hpfl.experiment import Hooks, RunResult, run
+from hpfl.reporting.console import RunDisplay, download_progress
+from hpfl.reporting.figures import draw_run
+
+
+def run_with_display(
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    data_dir: Path | None = None,
+    quiet: bool = False,
+    title: str = "",
+) -> RunResult:
+    """Run with a live display, then draw the figures of what there is."""
+    with stopping_after_round() as stops:
+        with RunDisplay(total_rounds=config.training.rounds, title=title, quiet=quiet) as display:
+            hooks = Hooks(
+                on_round=display.update,
+                should_stop=lambda: bool(stops),
+                note=display.note,
+                download=download_progress(quiet=quiet),
+            )
+            result = run(config, out=folder, resume=resume, device=device, data_dir=data_dir, hooks=hooks)
+    draw_run(folder)
+    return result
+
+
+@contextmanager
+def stopping_after_round() -> Iterator[list[int]]:
+    """A list that stops being empty on the first Ctrl-C or SIGTERM; the second one interrupts at once."""
+    received: list[int] = []
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = {kind: signal.getsignal(kind) for kind in kinds}
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+        sys.stderr.write("\nstopping after this round (again to stop at once)\n")
+
+    for kind in kinds:
+        signal.signal(kind, on_signal)
+    try:
+        yield received
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

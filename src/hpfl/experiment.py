@@ -1,0 +1,209 @@
+"""One experiment from configuration to results: load, assemble, train, watch, write down."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from hpfl.config import Config, fingerprint, resolve, to_toml
+from hpfl.data.dataset import Progress
+from hpfl.data.sources import load_dataset
+from hpfl.learning import Evaluation
+from hpfl.reporting.checkpoint import load_latest, save_checkpoint
+from hpfl.reporting.store import RunStore, read_rounds
+from hpfl.reporting.summary import environment, summarise
+from hpfl.simulation.build import Simulation, build_simulation
+from hpfl.training.loop import train
+from hpfl.training.record import RoundRecord
+from hpfl.training.state import TrainState
+
+Records = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run leaves: one flat record per round, a summary, the model by parameter name, figures per UE."""
+
+    rounds: Records
+    summary: dict[str, Any]
+    model: dict[str, torch.Tensor]
+    ues: dict[str, Any]
+    completed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """What only watches: told of every round, asked whether to stop, told in passing, told of downloads."""
+
+    on_round: Callable[[RoundRecord], None] = lambda record: None
+    should_stop: Callable[[], bool] = lambda: False
+    note: Callable[[str], None] = lambda text: None
+    download: Progress | None = None
+
+
+def run(
+    config: Config,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    data_dir: str | Path | None = None,
+    hooks: Hooks | None = None,
+) -> RunResult:
+    """Train as `config` says and return the results; with `out` they are written there too, with checkpoints.
+
+    `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are looked for before they are downloaded.
+    """
+    hooks = hooks or Hooks()
+    config = resolve(config)
+    if out is None:
+        return _run(config, None, resume=False, device=choose_device(device), data_dir=data_dir, hooks=hooks)
+    with RunStore.open(Path(out), resume=resume) as store:
+        return _run(config, store, resume=resume, device=choose_device(device), data_dir=data_dir, hooks=hooks)
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes a GPU where there is one."""
+    if name not in {"auto", "cpu", "cuda"}:
+        raise ValueError(f"device is {name!r}; wanted auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is 'cuda', but PyTorch finds no CUDA device here")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def _run(
+    config: Config,
+    store: RunStore | None,
+    *,
+    resume: bool,
+    device: torch.device,
+    data_dir: str | Path | None,
+    hooks: Hooks,
+) -> RunResult:
+    began = time.perf_counter()
+    dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None, progress=hooks.download)
+    simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter)
+    journal = _Journal(config, store, hooks)
+    state = journal.open(simulation.start, resume=resume)
+    state = train(state, simulation.parts, simulation.settings, journal.after_round)
+    journal.close(state)
+    completed = state.round >= config.training.rounds
+    result = _result(config, simulation, state, journal.records, began=began, device=device, completed=completed)
+    if store is not None:
+        _write(store, result)
+    return result
+
+
+class _Journal:
+    """Keeps the records and checkpoints of one run, in memory and (given a store) on disk."""
+
+    def __init__(self, config: Config, store: RunStore | None, hooks: Hooks) -> None:
+        self.config, self.store, self.hooks = config, store, hooks
+        self.fingerprint = fingerprint(config)
+        self.records: Records = []
+        self.saved_round = -1
+
+    def open(self, start: TrainState, *, resume: bool) -> TrainState:
+        """The state to begin with: the newest whole checkpoint, or the start."""
+        if self.store is None:
+            return start
+        state = self._recovered(start) if resume else start
+        self.store.write_config(to_toml(self.config))
+        return state
+
+    def after_round(self, state: TrainState, record: RoundRecord) -> bool:
+        """Record, then save when it is time; answers whether to go on."""
+        self.records.append(record.to_json())
+        every = self.config.training.checkpoint_every
+        if self.store is not None:
+            self.store.append(record)
+            if every and state.round % every == 0:
+                self._save(state)
+        self.hooks.on_round(record)
+        return not self.hooks.should_stop()
+
+    def close(self, state: TrainState) -> None:
+        """Save the last round, so that a stopped run loses nothing and a finished one can be prolonged."""
+        if self.store is not None and state.round > 0 and self.saved_round != state.round:
+            self._save(state)
+
+    def _recovered(self, start: TrainState) -> TrainState:
+        assert self.store is not None
+        loaded = load_latest(self.store.checkpoints, fingerprint=self.fingerprint, at_most=self.store.last_round)
+        for note in loaded.notes:
+            self.hooks.note(note)
+        state = start if loaded.state is None else _on_device(loaded.state, start.params.device)
+        if state.round > self.config.training.rounds:
+            raise ValueError(
+                f"training.rounds is {self.config.training.rounds}; the run to resume has done {state.round} already"
+            )
+        self.store.rewind(state.round)
+        self.records = read_rounds(self.store.out)
+        self.saved_round = state.round
+        self.hooks.note(f"resuming after round {state.round}")
+        return state
+
+    def _save(self, state: TrainState) -> None:
+        assert self.store is not None
+        self.store.sync()
+        save_checkpoint(self.store.checkpoints, state, fingerprint=self.fingerprint)
+        self.saved_round = state.round
+
+
+def _on_device(state: TrainState, device: torch.device) -> TrainState:
+    return state.but(params=state.params.to(device), pending=state.pending.to(device))
+
+
+def _result(
+    config: Config,
+    simulation: Simulation,
+    state: TrainState,
+    records: Records,
+    *,
+    began: float,
+    device: torch.device,
+    completed: bool,
+) -> RunResult:
+    ues = _ue_table(simulation, state, simulation.evaluate_ues(state.params))
+    summary = {
+        "completed": completed,
+        **summarise(records, target_accuracy=config.evaluation.target_accuracy),
+        "planner": config.planning.planner,
+        "dataset": config.data.dataset,
+        "seed": config.training.seed,
+        "num_edges": config.network.edges,
+        "num_ues": config.network.num_ues,
+        "num_parameters": simulation.task.spec.num_parameters,
+        "device": device.type,
+        "wall_s": time.perf_counter() - began,
+        "environment": environment(),
+    }
+    model = {name: part.cpu() for name, part in simulation.task.spec.unflatten(state.params).items()}
+    return RunResult(rounds=records, summary=summary, model=model, ues=ues, completed=completed)
+
+
+def _ue_table(simulation: Simulation, state: TrainState, evaluation: Evaluation) -> dict[str, Any]:
+    population = simulation.population
+    ues, labels = np.nonzero(population.label_counts)
+    cuts = np.searchsorted(ues, np.arange(1, population.fleet.num_ues))
+    return {
+        "ue": np.arange(population.fleet.num_ues),
+        "edge": population.fleet.edge_of_ue,
+        "samples": population.fleet.num_samples,
+        "labels": [part.tolist() for part in np.split(labels, cuts)],
+        "personalised_accuracy": evaluation.personalised_accuracy,
+        "global_accuracy": evaluation.global_accuracy,
+        "meta_loss": evaluation.meta_loss,
+        "loss": evaluation.loss,
+        "energy_j": state.joules,
+    }
+
+
+def _write(store: RunStore, result: RunResult) -> None:
+    store.write_model(result.model)
+    store.write_ues(result.ues)
+    store.write_summary(result.summary)

@@ -1,0 +1,249 @@
+"""From a configuration and a data set to everything a simulated run needs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpfl.config import Config
+from hpfl.config.fields import distribution
+from hpfl.data.dataset import Dataset, to_float
+from hpfl.data.partition import PartitionSettings, Shards, make_shards, make_test_shards
+from hpfl.learning import Cohort, Evaluation, LocalTraining, Task, TestData, make_task
+from hpfl.network.channel import FADINGS, PathLoss
+from hpfl.network.distributions import whole_numbers
+from hpfl.network.topology import Fleet, FleetSpec, make_fleet
+from hpfl.planning.planners import PLANNERS
+from hpfl.rng import Streams
+from hpfl.simulation.clock import CLOCKS
+from hpfl.simulation.executor import Load, Radio, SimulatedExecutor
+from hpfl.training.cloud import CloudSettings
+from hpfl.training.edge import EdgeSettings
+from hpfl.training.loop import Parts
+from hpfl.training.record import EvaluationSummary
+from hpfl.training.state import TrainState, initial_state
+from hpfl.units import db_to_linear, dbm_to_w
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """Who the UEs are: their machines, their training and test samples, and how many of each label they have."""
+
+    fleet: Fleet
+    shards: Shards
+    test_shards: Shards
+    label_counts: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """A run that is ready to start."""
+
+    task: Task
+    population: Population
+    parts: Parts
+    settings: CloudSettings
+    start: TrainState
+    evaluate_ues: Callable[[torch.Tensor], Evaluation]
+
+
+def build_simulation(
+    config: Config, dataset: Dataset, *, device: torch.device, stopwatch: Callable[[], float]
+) -> Simulation:
+    """Draw the network, deal the data, and put the parts of the round together; `config` is resolved."""
+    streams = Streams(config.training.seed)
+    population = make_population(config, dataset, streams)
+    dtype = torch.float64 if config.learning.dtype == "float64" else torch.float32
+    task = make_task(
+        config.learning.model,
+        config.learning.loss,
+        input_shape=dataset.input_shape,
+        num_outputs=dataset.num_classes or 1,
+    )
+    cohort = _cohort(config, task, dataset, population.shards, device=device, dtype=dtype)
+    evaluate_ues = _evaluator(config, cohort, dataset, population.test_shards)
+    params = task.initial_parameters(streams.at("model")).to(device=device, dtype=dtype)
+    executor = _executor(config, task, cohort, population.fleet, dataset.sample_bits)
+    return Simulation(
+        task=task,
+        population=population,
+        parts=Parts(
+            executor=executor,
+            planner=PLANNERS.get(config.planning.planner),
+            evaluate=_summariser(config, evaluate_ues),
+            streams=streams,
+            stopwatch=stopwatch,
+        ),
+        settings=cloud_settings(config),
+        start=initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues),
+        evaluate_ues=evaluate_ues,
+    )
+
+
+def make_population(config: Config, dataset: Dataset, streams: Streams) -> Population:
+    """Deal the training and test samples, then draw the machines."""
+    uniforms = streams.at("samples").uniform(config.network.num_ues)
+    shards = make_shards(
+        config.data.partitioner,
+        dataset.targets,
+        num_classes=dataset.num_classes,
+        sizes=whole_numbers(distribution(config.data.samples_per_ue), uniforms),
+        settings=PartitionSettings(
+            labels_per_ue=config.data.labels_per_ue,
+            concentration=config.data.concentration,
+            disjoint=config.data.disjoint,
+            edge_skew=config.data.edge_skew,
+        ),
+        streams=streams,
+    )
+    counts = shards.label_counts(_labels(dataset), dataset.num_classes or 1)
+    test_shards = make_test_shards(
+        dataset.test_targets, counts, test_samples=config.evaluation.test_samples, streams=streams
+    )
+    fleet = make_fleet(_fleet_spec(config), shards.sizes, streams)
+    return Population(fleet=fleet, shards=shards, test_shards=test_shards, label_counts=counts)
+
+
+def cloud_settings(config: Config) -> CloudSettings:
+    """The cloud's constants from a resolved configuration."""
+    assert not isinstance(config.planning.phi, str)
+    return CloudSettings(
+        rounds=config.training.rounds,
+        outer_lr=config.learning.outer_lr,
+        bandwidth_hz=config.network.bandwidth_hz,
+        rho=config.planning.rho,
+        phi=config.planning.phi,
+        max_edges=config.planning.max_edges,
+        staleness_bound=config.planning.staleness_bound,
+        broadcast=config.training.broadcast,
+        aggregation=config.training.aggregation,
+    )
+
+
+def local_training(config: Config) -> LocalTraining:
+    """A UE's local steps from a configuration."""
+    learning = config.learning
+    return LocalTraining(
+        inner_lr=learning.inner_lr,
+        outer_lr=learning.outer_lr,
+        objective=learning.objective,
+        inner_steps=learning.inner_steps,
+        local_steps=learning.local_steps,
+        batch_size=learning.batch_size or None,
+        batches=learning.batches,
+        hessian_free_delta=learning.hessian_free_delta,
+    )
+
+
+def touched_samples(config: Config, num_samples: IntArray) -> NDArray[np.float64]:
+    """Samples a UE's edge phase touches: whole shards or batches, times local iterations and edge rounds."""
+    training = local_training(config)
+    drawn = training.batch_size
+    per_step = num_samples if drawn is None else np.minimum(num_samples, drawn) * len(training.roles)
+    return per_step * float(training.local_steps * config.training.edge_rounds)
+
+
+def _labels(dataset: Dataset) -> IntArray:
+    if dataset.targets.dtype == np.int64:
+        return np.asarray(dataset.targets, dtype=np.int64)
+    return np.zeros(len(dataset.targets), dtype=np.int64)
+
+
+def _fleet_spec(config: Config) -> FleetSpec:
+    network = config.network
+    return FleetSpec(
+        ues_per_edge=network.ues_of_edges,
+        cpu_hz=distribution(network.cpu_hz),
+        cycles_per_bit=distribution(network.cycles_per_bit),
+        ue_power_w=distribution(network.ue_power_w),
+        edge_power_w=distribution(network.edge_power_w),
+        ue_distance_m=distribution(network.ue_distance_m),
+        edge_distance_m=distribution(network.edge_distance_m),
+    )
+
+
+def _cohort(
+    config: Config, task: Task, dataset: Dataset, shards: Shards, *, device: torch.device, dtype: torch.dtype
+) -> Cohort:
+    return Cohort(
+        task,
+        local_training(config),
+        inputs=torch.from_numpy(to_float(dataset, dataset.inputs[shards.order])),
+        targets=torch.from_numpy(dataset.targets[shards.order]),
+        shards=shards,
+        device=device,
+        dtype=dtype,
+        memory_gb=config.learning.memory_gb,
+    )
+
+
+def _evaluator(
+    config: Config, cohort: Cohort, dataset: Dataset, test_shards: Shards
+) -> Callable[[torch.Tensor], Evaluation]:
+    test = TestData(
+        torch.from_numpy(to_float(dataset, dataset.test_inputs[test_shards.order])),
+        torch.from_numpy(dataset.test_targets[test_shards.order]),
+        test_shards,
+    )
+    inner_lr = config.evaluation.inner_lr
+    assert not isinstance(inner_lr, str)
+
+    def evaluate(params: torch.Tensor) -> Evaluation:
+        return cohort.evaluate(params, test, inner_lr=inner_lr, inner_steps=config.evaluation.inner_steps)
+
+    return evaluate
+
+
+def _summariser(
+    config: Config, evaluate_ues: Callable[[torch.Tensor], Evaluation]
+) -> Callable[[torch.Tensor, int], EvaluationSummary | None]:
+    every, last = config.evaluation.every, config.training.rounds
+
+    def evaluate(params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
+        if round_number % every and round_number != last:
+            return None
+        return summary_of(evaluate_ues(params))
+
+    return evaluate
+
+
+def summary_of(evaluation: Evaluation) -> EvaluationSummary:
+    """Means over UEs, and the accuracy that nine UEs in ten reach."""
+    return EvaluationSummary(
+        meta_loss=float(np.mean(evaluation.meta_loss)),
+        loss=float(np.mean(evaluation.loss)),
+        personalised_accuracy=float(np.mean(evaluation.personalised_accuracy)),
+        global_accuracy=float(np.mean(evaluation.global_accuracy)),
+        personalised_accuracy_p10=float(np.quantile(evaluation.personalised_accuracy, 0.1)),
+    )
+
+
+def _executor(config: Config, task: Task, cohort: Cohort, fleet: Fleet, sample_bits: float) -> SimulatedExecutor:
+    network, bits = config.network, float(task.spec.num_parameters * config.network.bits_per_parameter)
+    return SimulatedExecutor(
+        fleet=fleet,
+        radio=Radio(
+            ue_path=PathLoss(gain_at_1m_linear=db_to_linear(network.ue_gain_db), exponent=network.path_loss_exponent),
+            edge_path=PathLoss(gain_at_1m_linear=db_to_linear(network.edge_gain_db), exponent=network.path_loss_exponent),
+            fading=FADINGS.get(network.fading),
+            noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
+        ),
+        load=Load(
+            ue_bits=bits * config.training.edge_rounds,
+            edge_bits=bits if network.backhaul else 0.0,
+            touched_samples=touched_samples(config, fleet.num_samples),
+            sample_bits=float(sample_bits),
+        ),
+        clock=CLOCKS.get(config.training.clock)(),
+        cohort=cohort,
+        edge_settings=EdgeSettings(
+            outer_lr=config.learning.outer_lr,
+            edge_rounds=config.training.edge_rounds,
+            weighting=config.training.weighting,
+        ),
+        streams=Streams(config.training.seed),
+    )

@@ -1,0 +1,138 @@
+import tomllib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hpfl
+from hpfl.config import ConfigError, fingerprint, load, preset, preset_names, resolve, to_toml
+from hpfl.config.loading import SYSTEMS, validated
+
+
+@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("system", [None, *SYSTEMS])
+def test_every_preset_resolves_as_every_system_and_reads_back_as_itself(name, system):
+    config = load(name, system=system)
+    assert validated(tomllib.loads(to_toml(config))) == config
+    assert not isinstance(config.planning.phi, str)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_show_explains_every_key(name):
+    for line in to_toml(preset(name)).splitlines():
+        assert not line or line.startswith("[") or "#" in line
+
+
+def test_shipped_presets_are_the_papers_network():
+    config = preset("paper-mnist")
+    assert (config.network.edges, config.network.num_ues, config.network.bandwidth_hz) == (20, 200, 5e6)
+    assert (config.learning.inner_lr, config.learning.outer_lr) == (0.03, 0.07)
+    assert config.planning.phi == pytest.approx(5 * 0.07 * 20**2 / 15)
+    assert preset("paper-cifar10").learning.model == "lenet5"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("planning.rho=1.4", "planning.rho is 1.4; it should be less than or equal to 1"),
+        ("network.bandwidth_hz=-5", "network.bandwidth_hz is -5; it should be greater than 0"),
+        ("network.bandwidth_hz=fast", "network.bandwidth_hz is 'fast'; it should be a number"),
+        ("network.bandwidth_hz=nan", "network.bandwidth_hz is nan"),
+        ("network.bandwidth_hz=inf", "network.bandwidth_hz is inf"),
+        ("training.rounds=1.5", "training.rounds is 1.5"),
+        ("training.rounds=true", "training.rounds is True"),
+        ("planning.planer=random", "planning.planer is not a key; did you mean planning.planner?"),
+        ("planning.planner=randon", "planning.planner is 'randon'; no planner is called 'randon'"),
+        ("data.labels_per_ue=11", "data.labels_per_ue is 11; mnist-mini has 10 classes"),
+        ("data.dataset=mnits", "data.dataset is 'mnits'; no data set is called 'mnits'"),
+        ("data.edge_skew=2", "data.edge_skew is 2"),
+        ("data.samples_per_ue=[60, 20]", "data.samples_per_ue is [60, 20]"),
+        ("data.samples_per_ue=0", "data.samples_per_ue is 0"),
+        ("network.ues_per_edge=[3, 4]", "network.ues_per_edge lists 2 edges; network.edges is 20"),
+        ("network.ues_per_edge=0", "network.ues_per_edge is 0"),
+        ("network.cpu_hz={choice=[1e9, -1.0]}", "network.cpu_hz"),
+        ("evaluation.inner_lr=-1.0", "evaluation.inner_lr is -1.0"),
+        ("planning.phi=-1.0", "planning.phi is -1.0"),
+        ("nonsense", "--set nonsense is not of the form section.key=value"),
+        ("learning.model=no.such.module:thing", "learning.model is 'no.such.module:thing'"),
+        ("learning.model=resnet", "learning.model is 'resnet'; no model is called 'resnet'"),
+        ("learning.loss=huh", "learning.loss is 'huh'; no loss is called 'huh'"),
+    ],
+)
+def test_bad_values_are_refused_naming_key_value_and_wish(override, said):
+    with pytest.raises(ConfigError) as error:
+        load("quickstart", overrides=[override])
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_bad_value_assigned_in_python_is_refused_at_once():
+    config = hpfl.preset("quickstart")
+    with pytest.raises(ValueError, match="rho"):
+        config.planning.rho = 1.4
+
+
+def test_fields_assigned_in_python_are_checked_together_before_work():
+    config = preset("quickstart")
+    config.network.ues_per_edge = [1, 2, 3]
+    with pytest.raises(ConfigError, match="lists 3 edges"):
+        resolve(config)
+
+
+def test_overrides_win_over_systems_and_systems_over_presets():
+    assert load("quickstart", system="shpfl").planning.planner == "shpfl"
+    assert load("quickstart", system="shpfl", overrides=["planning.planner=full"]).planning.planner == "full"
+
+
+def test_two_tier_systems_are_one_edge_without_backhaul():
+    config = load("quickstart", system="fl")
+    assert (config.network.edges, config.network.num_ues, config.network.backhaul) == (1, 200, False)
+    assert config.learning.inner_lr == 0.0
+
+
+def test_shared_model_systems_are_evaluated_with_the_presets_adaptation_step(tmp_path):
+    assert load("quickstart", system="hfl").evaluation.inner_lr == 0.03
+    path = tmp_path / "mine.toml"
+    path.write_text("[learning]\ninner_lr = 0.05\n")
+    assert load(path, system="hfl").evaluation.inner_lr == 0.05
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[planning]\nrho = 'high'\n", "planning.rho is 'high'"),
+        ("[plannning]\nrho = 0.5\n", "plannning is not a key; did you mean planning?"),
+        ("rho == 3", "is not TOML"),
+        ("[planning]\nrho = 0.5\nrho = 0.6\n", "is not TOML"),
+        ("planning = 3\n", "planning is 3"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, text, said):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    assert said in str(error.value)
+
+
+def test_a_missing_file_is_answered_with_the_presets():
+    with pytest.raises(ConfigError, match="neither a file nor a preset; the presets are quickstart"):
+        load("quickstrat")
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    rho=st.floats(0, 1),
+    bandwidth=st.floats(1.0, 1e12),
+    samples=st.lists(st.floats(1, 1e4), min_size=2, max_size=2).map(sorted),
+)
+def test_every_valid_number_survives_toml(rho, bandwidth, samples):
+    config = preset("quickstart")
+    config.planning.rho, config.network.bandwidth_hz, config.data.samples_per_ue = rho, bandwidth, samples
+    assert validated(tomllib.loads(to_toml(config))) == config
+
+
+def test_fingerprint_ignores_length_and_sees_everything_else():
+    base = fingerprint(preset("quickstart"))
+    assert fingerprint(load("quickstart", overrides=["training.rounds=7"])) == base
+    assert fingerprint(load("quickstart", overrides=["training.seed=7"])) != base

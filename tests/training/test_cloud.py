@@ -1,0 +1,55 @@
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpfl.training.cloud import AGGREGATIONS, CloudSettings, DivergedError, step
+from hpfl.training.state import EdgeUpdate
+
+
+def settings_of(**changes):
+    values = {
+        "rounds": 1,
+        "outer_lr": 0.5,
+        "bandwidth_hz": 1e6,
+        "rho": 0.5,
+        "phi": 1.0,
+        "max_edges": 2,
+        "staleness_bound": 5,
+    }
+    return CloudSettings(**(values | changes))
+
+
+def update(member, values, weight=1.0):
+    tensor = torch.tensor(values, dtype=torch.float32)
+    return EdgeUpdate(member=member, base_round=0, update=tensor, weight=weight, importance=0.0)
+
+
+def test_the_step_divides_by_the_number_that_arrived():
+    moved = step(torch.zeros(2), [update(0, [1.0, 0.0]), update(3, [3.0, 2.0])], settings_of())
+    assert moved.tolist() == [-1.0, -0.5]
+
+
+def test_without_updates_the_model_stays():
+    params = torch.ones(3)
+    assert torch.equal(step(params, [], settings_of()), params)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_model_never_takes_a_value_that_is_not_finite(bad):
+    with pytest.raises(DivergedError, match=r"edges \[7\]"):
+        step(torch.zeros(1), [update(7, [bad])], settings_of())
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    rows=st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=2, max_size=4),
+    weights=st.lists(st.floats(0.1, 10.0), min_size=4, max_size=4),
+)
+def test_no_aggregation_depends_on_the_order_of_arrival(rows, weights):
+    updates = [update(member, row, weights[member]) for member, row in enumerate(rows)]
+    for name in AGGREGATIONS:
+        results = [AGGREGATIONS.get(name)(order) for order in itertools.permutations(updates)]
+        assert all(torch.equal(results[0], other) for other in results)
