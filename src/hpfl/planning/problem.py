@@ -1,6 +1,9 @@
 """What a planner may know of a round (`RoundProblem`) and what it decides (`Plan`), as arrays over edges and UEs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +15,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class RoundProblem:
-    """One round of planning: K edges, N UEs sorted by edge. Units in names; SYSTEM.md section 1 has the symbols."""
+    """One round of planning: K edges and N UEs sorted by edge (paper, problem P2); units in names."""
 
     bandwidth_hz: float
     rho: float
@@ -35,6 +38,56 @@ class RoundProblem:
     sketches: FloatArray | None = None
     edge_ids: tuple[str, ...] | None = None
     ue_ids: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_json(cls, source: str | bytes | Mapping[str, Any]) -> "RoundProblem":
+        """The problem a JSON document describes; faults are named with their place."""
+        from hpfl.planning.documents import problem_from_json  # the reader builds what is defined here
+
+        return problem_from_json(source)
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges K."""
+        return self.importance.size
+
+    @property
+    def num_ues(self) -> int:
+        """Number of UEs N."""
+        return self.ue_bits.size
+
+    @cached_property
+    def ue_snr_hz(self) -> FloatArray:
+        """`s = p h / N_0` of every UE's link at its full power, in Hz."""
+        return self.ue_power_w * (self.ue_gain / self.ue_noise_w_per_hz)
+
+    @cached_property
+    def edge_snr_hz(self) -> FloatArray:
+        """`s = p h / N_0` of every edge's backhaul, in Hz."""
+        return self.edge_power_w * (self.edge_gain / self.edge_noise_w_per_hz)
+
+    @cached_property
+    def must(self) -> BoolArray:
+        """Edges at the staleness bound, which every planner schedules."""
+        return self.staleness >= self.staleness_bound
+
+    @cached_property
+    def most_edges(self) -> int:
+        """Most edges a plan may schedule, `max(A, |must|)`, and no more than there are."""
+        return min(max(self.max_edges, int(self.must.sum())), self.num_edges)
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """What scheduling each edge is worth in the objective of P2, `rho phi g_k`."""
+        return self.rho * self.phi * self.importance
+
+    def objective(self, scheduled: BoolArray, round_latency_s: float) -> float:
+        """P2's objective `-rho phi sum g + (1 - rho) O` of a set that finishes at `round_latency_s`."""
+        return float((1.0 - self.rho) * round_latency_s - self.values[scheduled].sum())
+
+    def scale(self, scheduled: BoolArray, round_latency_s: float) -> float:
+        """`rho phi sum g + (1 - rho) O`, what gaps of a plan are relative to."""
+        return float((1.0 - self.rho) * round_latency_s + self.values[scheduled].sum())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,108 @@
+"""Bandwidth for a given set of edges (problem P4), exactly: the shortest round, its multipliers and a certified gap.
+
+At the optimum all scheduled edges finish at one time `O`, inside each edge all UEs finish together, and each edge
+splits its slack so that a second more is worth as much Hz in the UE phase as on the backhaul. What is left is one
+equation, `sum_k D_k(O) = B`, solved together with the splits by Newton steps that a certified bracket guards.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hpfl.planning.deadline import ConvergenceError, earliest
+from hpfl.planning.demand import Split, slacks
+from hpfl.planning.link import LN2, link_curve
+from hpfl.planning.load import Load, load_of, ue_curve
+from hpfl.planning.outcome import Allocation, realise
+from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
+
+CERTIFIED_GAP = 1e-6
+_ROUNDING = 1e-12  # kept free of the budget, so that a sum in any order stays within it
+_TINY = 1e-100
+
+
+class InfeasibleError(ValueError):
+    """A set that cannot finish its round at any bandwidth."""
+
+
+def allocate(problem: RoundProblem, scheduled: BoolArray) -> Allocation:
+    """The bandwidth with which the scheduled edges finish earliest (P4), certified to `CERTIFIED_GAP`."""
+    load = load_of(problem, scheduled)
+    if not load.edges.size:
+        return _deliver(problem, scheduled, _Links.silent(problem), least_latency_s=0.0)
+    _refuse_starved(problem, load)
+    floor_s = float(load.least_s.max())
+    spare_s = floor_s - load.least_s
+    found = earliest(load, spare_s, problem.bandwidth_hz)
+    links = _links(problem, load, found.slack_s + spare_s, found.split)
+    allocation = _deliver(problem, scheduled, links, least_latency_s=floor_s + found.bound_s)
+    if not allocation.relative_gap <= CERTIFIED_GAP:
+        raise ConvergenceError(
+            f"bandwidth for {load.edges.size} edges: finished in {allocation.round_latency_s:g} s, certified only to "
+            f"{allocation.relative_gap:g}; {CERTIFIED_GAP:g} was wanted"
+        )
+    return allocation
+
+
+def _refuse_starved(problem: RoundProblem, load: Load) -> None:
+    starved = np.isinf(load.least_s)
+    if not starved.any() or load.nats_cap is None or problem.ue_energy_j is None:
+        return
+    ue = int(load.ues[np.flatnonzero(load.nats_cap == 0)[0]])
+    least_j = float(problem.ue_bits[ue] * LN2 * (problem.ue_noise_w_per_hz[ue] / problem.ue_gain[ue]))
+    raise InfeasibleError(
+        f"UE {ue} of edge {int(problem.edge_of_ue[ue])} has {problem.ue_energy_j[ue]:g} J for its upload; "
+        f"at any bandwidth it takes more than {least_j:g} J"
+    )
+
+
+@dataclass(frozen=True)
+class _Links:
+    """Hz and deadline multipliers of all UEs and edges, before they are fitted into the budget."""
+
+    ue_hz: FloatArray
+    edge_hz: FloatArray
+    ue_weight: FloatArray
+    edge_weight: FloatArray
+    price_s_per_hz: float
+
+    @staticmethod
+    def silent(problem: RoundProblem) -> "_Links":
+        N, K = problem.num_ues, problem.num_edges
+        return _Links(np.zeros(N), np.zeros(K), np.zeros(N), np.zeros(K), 0.0)
+
+
+def _links(problem: RoundProblem, load: Load, slack_s: FloatArray, split: Split) -> _Links:
+    """Every link's Hz at the splits found, and its multiplier `-b' / sum_k -D_k'`."""
+    links = _Links.silent(problem)
+    phase_slack_s, backhaul_slack_s = slacks(load, slack_s, split.logit)
+    price = 1.0 / float(split.slope.sum())
+    for part, _ in load.chunks:
+        curve = ue_curve(load, part, phase_slack_s)
+        hz = load.ue_snr_hz[part] * curve.bandwidth
+        links.ue_hz[load.ues[part]] = hz
+        links.ue_weight[load.ues[part]] = price * hz * (curve.decay / load.ue_least_s[part])
+    backhaul_hz = load.backhaul_snr_hz * link_curve(backhaul_slack_s / load.backhaul_least_s + _TINY).bandwidth
+    links.edge_hz[load.edges] = backhaul_hz
+    links.edge_weight[load.edges] = price * split.slope
+    return replace(links, price_s_per_hz=price)
+
+
+def _deliver(problem: RoundProblem, scheduled: BoolArray, links: _Links, *, least_latency_s: float) -> Allocation:
+    """The allocation with all of the budget in use, and the times it really gives."""
+    total_hz = links.ue_hz.sum() + links.edge_hz.sum()
+    fit = problem.bandwidth_hz * (1.0 - _ROUNDING) / total_hz if total_hz > 0 else 0.0
+    ue_hz, edge_hz = links.ue_hz * fit, links.edge_hz * fit
+    times = realise(problem, scheduled, ue_hz, edge_hz)
+    latency_s = times.round_latency_s
+    return Allocation(
+        scheduled=scheduled,
+        ue_bandwidth_hz=ue_hz,
+        edge_bandwidth_hz=edge_hz,
+        least_latency_s=least_latency_s,
+        relative_gap=max(0.0, (latency_s - least_latency_s) / latency_s) if latency_s > 0 else 0.0,
+        price_s_per_hz=links.price_s_per_hz,
+        edge_weight=links.edge_weight,
+        ue_weight=links.ue_weight,
+        **vars(times),
+    )

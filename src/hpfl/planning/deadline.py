@@ -1,0 +1,125 @@
+"""The earliest common deadline of a set of edges: `sum_k D_k(O) = B`, solved together with every edge's split.
+
+Newton steps on the deadline and all splits at once, guarded by a bracket that is certified at every step: a total need
+within the budget shows that the deadline can be met, and the lines below every `D_k` show how early it cannot.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpfl.planning.demand import Split, best_split, logit_step, mismatch, split_at
+from hpfl.planning.load import Load, Need
+from hpfl.planning.problem import FloatArray
+
+_MOST_STEPS = 60
+_CLOSE = 1e-11  # relative difference of need and budget at which Newton has nothing left to gain
+_BALANCED = 1e-8
+
+
+class ConvergenceError(ArithmeticError):
+    """A search that ended short of its certificate."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """The end of the search: the common slack `x` over `floor_s`, splits, and a slack no plan can beat."""
+
+    slack_s: float
+    split: Split
+    bound_s: float
+
+
+def earliest(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> Deadline:
+    """The least slack `x` with which the edges, having `x + spare_s` each, need no more than `bandwidth_hz`."""
+    slack_s, logit = _start(load, spare_s, bandwidth_hz)
+    solve = _solve if load.nats_cap is None else _solve_nested
+    return solve(load, spare_s, bandwidth_hz, slack_s=slack_s, logit=logit)
+
+
+def _solve(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, slack_s: float, logit: FloatArray) -> Deadline:
+    """Newton on the deadline and all splits at once; the deadline stays inside a certified bracket."""
+    low, high = 0.0, np.inf
+    for _ in range(_MOST_STEPS):
+        edge_slack_s = slack_s + spare_s
+        split, found = split_at(load, edge_slack_s, logit)
+        total_hz = float(split.hz.sum())
+        low = max(low, _bound(split, spare_s, bandwidth_hz))
+        high = min(high, slack_s) if total_hz <= bandwidth_hz else high
+        unbalanced = float(np.abs(mismatch(found)).max())
+        if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz and unbalanced <= _BALANCED:
+            return Deadline(slack_s, split, low)
+        ahead_hz, ahead_slope = _foresee(split, found)
+        next_s = _next_slack(slack_s, ahead_hz / bandwidth_hz, ahead_hz / ahead_slope, (low, high))
+        growth = np.log((next_s + spare_s) / edge_slack_s)
+        slack_s, logit = next_s, logit_step(found, edge_slack_s, logit, growth)
+    return _solve_nested(load, spare_s, bandwidth_hz, slack_s=slack_s, logit=logit)
+
+
+def _solve_nested(
+    load: Load, spare_s: FloatArray, bandwidth_hz: float, *, slack_s: float, logit: FloatArray
+) -> Deadline:
+    """The same deadline with every split settled at every step: slower, and sure where slopes jump."""
+    low, high = 0.0, np.inf
+    for _ in range(4 * _MOST_STEPS):
+        split = best_split(load, slack_s + spare_s, logit, tolerance=1e-10)
+        total_hz, logit = float(split.hz.sum()), split.logit
+        low = max(low, _bound(split, spare_s, bandwidth_hz))
+        high = min(high, slack_s) if total_hz <= bandwidth_hz else high
+        if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz or high - low <= 1e-15 * high:
+            return Deadline(slack_s, split, low)
+        slope = float(split.slope.sum())
+        slack_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / slope, (low, high))
+    raise ConvergenceError(
+        f"bandwidth for {load.edges.size} edges: no deadline needs {bandwidth_hz:g} Hz to within "
+        f"{_CLOSE:g}; the slack over the least latency lies between {low:g} and {high:g} s"
+    )
+
+
+def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float, FloatArray]:
+    """A first deadline and first splits, from links that need `work / slack` Hz."""
+    nominal_hz = bandwidth_hz / (load.ues.size + load.edges.size)
+    ue_work = load.ue_least_s * load.ue_snr_hz / (1.5 + np.log1p(load.ue_snr_hz / nominal_hz))
+    work = load.backhaul_least_s * load.backhaul_snr_hz / (1.5 + np.log1p(load.backhaul_snr_hz / nominal_hz))
+    phase_work = np.zeros(load.edges.size)
+    phase_work[load.fed] = np.add.reduceat(ue_work, load.starts) if load.fed.size else 0.0
+    both = load.has_ues & load.has_backhaul
+    ratio = np.where(both, phase_work, 1.0) / np.where(both, work, 1.0)
+    joint_work = (np.sqrt(phase_work) + np.sqrt(work)) ** 2
+    slack_s = float(joint_work.sum()) / bandwidth_hz
+    for _ in range(3):
+        parts = joint_work / (slack_s + spare_s)
+        total = float(parts.sum())
+        step_s = (total / bandwidth_hz - 1.0) * total / float((parts / (slack_s + spare_s)).sum())
+        slack_s = max(slack_s + step_s, 0.1 * slack_s)
+    return slack_s, 0.5 * np.log(ratio)
+
+
+def _bound(split: Split, spare_s: FloatArray, bandwidth_hz: float) -> float:
+    """The slack below which the certifying lines together need more than the budget."""
+    return float(((split.intercept - split.slope * spare_s).sum() - bandwidth_hz) / split.slope.sum())
+
+
+def _foresee(split: Split, found: Need) -> tuple[float, float]:
+    """Total Hz and minus its slope after the coming step of the splits, to second order."""
+    bends = found.phase_bend + found.backhaul_bend
+    off = mismatch(found)
+    curvature = found.phase_slope * found.phase_bend + found.backhaul_slope * found.backhaul_bend
+    saved_hz = 0.5 * (found.phase_slope - found.backhaul_slope) ** 2 / curvature
+    slope = found.backhaul_slope * np.exp(found.backhaul_bend / bends * off)
+    return float((split.hz - np.minimum(saved_hz, 0.5 * split.hz)).sum()), float(slope.sum())
+
+
+def _next_slack(slack_s: float, load_ratio: float, decay_s: float, bracket: tuple[float, float]) -> float:
+    """Newton on `1 / D`, which is nearly straight; where it leaves the bracket, on `ln D` over `ln x`, or halving."""
+    low, high = bracket
+    straight = slack_s + (load_ratio - 1.0) * decay_s
+    if low < straight < high:
+        return straight
+    exponent = np.clip(np.log(load_ratio) * decay_s / slack_s, -4.0, 4.0)
+    logarithmic = slack_s * float(np.exp(exponent))
+    if low < logarithmic < high:
+        return logarithmic
+    if not np.isfinite(high):
+        return 4.0 * max(slack_s, low)
+    return float(np.sqrt(low * high)) if low > 0 else 0.25 * high
