@@ -11,7 +11,7 @@ from hpfl.registry import Registry
 
 __all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "Progress", "load_dataset", "to_float"]
 
-DATASETS: Registry[DatasetSpec] = Registry("dataset")
+DATASETS: Registry[DatasetSpec] = Registry("data set")
 for _spec in (MNIST_MINI, MNIST, CIFAR10):
     DATASETS.register(_spec.name)(_spec)
 
