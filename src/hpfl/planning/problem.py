@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Memory = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

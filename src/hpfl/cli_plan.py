@@ -1,0 +1,97 @@
+"""`hpfl plan`: read one round's problem from a file or standard input, plan it, print the plan."""
+
+import json
+import os
+import sys
+import time
+from typing import Annotated, BinaryIO
+
+import typer
+from rich.console import Console
+
+from hpfl.planning.documents import plan_to_json, problem_from_json
+from hpfl.planning.planners import advice, plan
+from hpfl.reporting.plans import print_plan
+
+MOST_BYTES = 512 * 2**20  # a million links are some 100 MB of JSON
+BAD_INPUT = 2
+
+
+def plan_command(
+    file: Annotated[str, typer.Argument(metavar="FILE.json", help="The problem; - reads standard input.")],
+    planner: Annotated[
+        str, typer.Option(help="joint, alternating, paper, full, random or shpfl (docs/planning.md).")
+    ] = "joint",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as one JSON object.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the planners that draw: random and shpfl.")] = 0,
+) -> None:
+    """Choose who uploads this round and give every link its bandwidth.
+
+    The file describes one round: the bandwidth to share, the weights, and every edge with its UEs.
+
+    \b
+    {"bandwidth_hz": 5e6, "noise_w_per_hz": 3.98e-21, "model_bits": 2544320,
+     "rho": 0.8, "phi": 9.33, "max_edges": 15, "staleness_bound": 20,
+     "edges": [
+       {"id": "es-0", "gain": 1e-9, "power_w": 0.01, "importance": 1.2,
+        "staleness": 3, "bits": 2544320,
+        "ues": [{"id": "ue-0", "gain": 1e-7, "power_w": 0.01,
+                 "compute_s": 0.02, "bits": 2544320}]}]}
+
+    \b
+    bits       still to send; model_bits by default, 0 once delivered
+    staleness  0 by default; at staleness_bound the edge has to upload
+    id         the position by default
+    Also: noise_w_per_hz on any link, energy_j on a UE, sketch on an edge.
+
+    \b
+    Try:  hpfl plan round.json
+          hpfl plan - --planner paper --json < round.json
+    """
+    raise typer.Exit(run_plan_command(file, planner=planner, as_json=as_json, seed=seed))
+
+
+def run_plan_command(source: str, *, planner: str, as_json: bool, seed: int) -> int:
+    """Plan the problem in `source` and print the plan; 2, after one line on standard error, where that cannot be."""
+    try:
+        problem = problem_from_json(read_source(source))
+        started_s = time.perf_counter()
+        made = plan(problem, planner, seed=seed)
+        planning_s = time.perf_counter() - started_s
+    except (ValueError, OSError) as error:
+        return _complain(source, error)
+    for line in advice(problem):
+        print(f"hpfl plan: {line}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(plan_to_json(problem, made, planning_s), allow_nan=False))
+    else:
+        print_plan(problem, made, planning_s=planning_s, console=Console())
+    return 0
+
+
+def read_source(source: str) -> bytes:
+    """The bytes of a file, or of standard input for `-`; `ValueError` beyond `MOST_BYTES`, before reading a file."""
+    if source == "-":
+        return _read(sys.stdin.buffer)
+    with open(source, "rb") as file:  # noqa: PTH123  a FIFO or /dev/fd/3 is as good as a file
+        _check_size(os.fstat(file.fileno()).st_size)
+        return _read(file)
+
+
+def _read(file: BinaryIO) -> bytes:
+    content = file.read(MOST_BYTES + 1)
+    _check_size(len(content))
+    return content
+
+
+def _check_size(size: int) -> None:
+    if size > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES // 2**20} MiB; a planning problem may not be larger")
+
+
+def _complain(source: str, error: ValueError | OSError) -> int:
+    said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    where = "standard input" if source == "-" else source
+    line = " ".join(f"hpfl plan: {where}: {said}".splitlines())
+    print("".join(letter if letter.isprintable() else "?" for letter in line), file=sys.stderr)
+    return BAD_INPUT

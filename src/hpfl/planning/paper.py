@@ -1,0 +1,38 @@
+"""The paper's own planner: Algorithms 1-3 as printed, with only the repairs they cannot run without.
+
+Repairs: the bandwidth formula has its sign and branch set right (docs/errata.md row 1); progressive filling
+minimises `O` (row 2); every edge is scored under an allocation that includes it, and the chosen ones are
+allocated again (row 4); at most `A` edges, the most important first (row 5); the best-scoring edge uploads where
+none passes the threshold (row 6); an edge at the staleness bound uploads (row 7). The per-edge threshold itself
+(row 3) stays, though it is not the optimum of P3.
+"""
+
+import numpy as np
+
+from hpfl.planning.baselines import able_edges, checked, plan_with_bandwidth
+from hpfl.planning.filling import fill_at_equal_speed
+from hpfl.planning.outcome import realise
+from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.rng import Stream
+
+
+def paper(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
+    """Algorithm 3: allocate to all, keep the edges whose importance outweighs their latency, allocate to those."""
+    able = able_edges(problem)
+    under_all = realise(problem, able, *fill_at_equal_speed(problem, able))
+    chosen = edge_scheduling(problem, np.where(able, under_all.latency_s, np.inf))
+    scheduled = checked(problem, chosen)
+    return plan_with_bandwidth(problem, scheduled, fill_at_equal_speed(problem, scheduled), planner="paper"), memory
+
+
+def edge_scheduling(problem: RoundProblem, latency_s: FloatArray) -> BoolArray:
+    """Algorithm 1: edges with `rho phi g_k >= (1 - rho) O_k`, within the cap, and never nobody."""
+    late = np.isinf(latency_s)
+    score = np.where(late, -np.inf, problem.values - (1.0 - problem.rho) * np.where(late, 0.0, latency_s))
+    passing = np.flatnonzero((score >= 0) & ~problem.must)
+    seats = problem.most_edges - int(problem.must.sum())
+    scheduled = problem.must.copy()
+    scheduled[passing[np.argsort(-problem.importance[passing], kind="stable")[:seats]]] = True
+    if not scheduled.any():
+        scheduled[np.argmax(score)] = True
+    return scheduled
