@@ -44,7 +44,7 @@ def main(source: Path) -> None:
     )
     for name, values in zip(FILES, parts, strict=True):
         write_idx(FOLDER / f"{name}.gz", values)
-    print(f"{sum(path.stat().st_size for path in FOLDER.iterdir()):,} bytes in {FOLDER}")
+    print(f"{sum(path.stat().st_size for path in FOLDER.iterdir()):,} bytes in {FOLDER.name}")
 
 
 if __name__ == "__main__":
