@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
+from hpfl.learning.chain.engine import ChainEngine
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.store import Layout, Store, packed_bytes, whole_batch
+from hpfl.learning.store import Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.task import Task, check_model
 from hpfl.rng import FloatArray, IntArray, Streams
 
@@ -82,6 +83,7 @@ class Cohort:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         memory_gb: float = 4.0,
+        layerwise: bool = True,
     ) -> None:
         self.device = torch.device(device)
         self.training = training
@@ -95,7 +97,8 @@ class Cohort:
         padding = _MAX_PADDING.get(self.device.type, 0.25)
         self._whole = Layout.of(self.samples.shards.sizes, padding)
         self._drawn = Layout.of(np.minimum(self.samples.shards.sizes, training.batch_size or 2**62), padding)
-        self._engine: Engine = GeneralEngine.choose(self.task, training, self.device)
+        chain = ChainEngine.choose(self.task, training, self.samples.example(2)[0]) if layerwise else None
+        self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.device)
         self._store: Store | None = None
         self._limits: dict[tuple[object, ...], int] = {}
 
@@ -197,7 +200,18 @@ class Cohort:
         if whole and self._store is None and need <= _STORE_SHARE * self._free:
             self._free -= need
             self._store = Store.of(self.samples, self._whole)
+            self._keep_grams()
             self._limits.clear()
+
+    def _keep_grams(self) -> None:
+        """Inner products of inputs beside the packed shards, where the engine uses them and they fit the memory."""
+        need = gram_bytes(self.samples, self._whole)
+        engine, store = self._engine, self._store
+        if not isinstance(engine, ChainEngine) or engine.gram_bias is None or store is None:
+            return
+        if need <= _STORE_SHARE * self._free and self.training.adapts:
+            self._free -= need
+            self._store = store.with_grams(engine.gram)
 
     def _whole_batch(self, ues: IntArray) -> Batch:
         """Whole shards of UEs of one bucket."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
@@ -23,16 +24,21 @@ class Sums:
     shares: Tensor  # [u]: each UE's weight in its group
     per_ue: Tensor | None = None  # [u, P], written
 
-    def add(self, directions: Tensor) -> None:
-        """Add directions [u, P]: one matrix product over the groups present, the same bits on every run."""
+    def add(self, directions: Tensor, where: slice = slice(None)) -> None:
+        """Add directions [u, p] in some places of the vector: one product over the groups present, so bits repeat."""
         first, last = int(self.groups[0]), int(self.groups[-1]) + 1
-        matrix = self.shares.new_zeros(last - first, len(self.groups))
-        matrix[torch.from_numpy(self.groups - first), torch.arange(len(self.groups))] = self.shares
-        self.total[first:last].addmm_(matrix, directions)
+        self.total[first:last, where].addmm_(self._matrix, directions)
         if self.per_ue is not None:
-            self.per_ue.copy_(directions)
+            self.per_ue[:, where] = directions
 
-    @property
+    @cached_property
+    def _matrix(self) -> Tensor:
+        """Shares [groups present, u], zero outside a UE's own group."""
+        present = torch.arange(int(self.groups[0]), int(self.groups[-1]) + 1)
+        own = present[:, None] == torch.from_numpy(self.groups)
+        return self.shares * own.to(self.shares.device)
+
+    @cached_property
     def runs(self) -> list[tuple[int, int, int]]:
         """(group, first UE, end) of each stretch of the chunk that belongs to one group."""
         cuts = np.flatnonzero(np.diff(self.groups)) + 1

@@ -31,8 +31,8 @@ class FlatCalculus:
         if not keep:
             direction, loss = grad_and_value(self._loss(role))(point)
             return Gradient(point, loss, direction)
-        direction, *rest = vjp(grad_and_value(self._loss(role)), point, has_aux=True)
-        pullback, loss = rest
+        results: Any = vjp(grad_and_value(self._loss(role)), point, has_aux=True)
+        direction, pullback, loss = results
         return Gradient(point, loss, direction, pullback)
 
     def moved(self, point: Tensor, scale: float, direction: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  torch leaves it untyped
+class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of every storage made while it is on, and gives them back when the storage dies."""
 
     def __init__(self) -> None:

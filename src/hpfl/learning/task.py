@@ -5,6 +5,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -32,6 +33,12 @@ class ParameterSpec:
         return tuple(prod(shape) for shape in self.shapes)
 
     @property
+    def places(self) -> dict[str, slice]:
+        """Where each parameter lies in the flat vector."""
+        ends = [0, *accumulate(self.sizes)]
+        return {name: slice(a, b) for name, a, b in zip(self.names, ends, ends[1:], strict=False)}
+
+    @property
     def num_parameters(self) -> int:
         """Length P of the flat vector."""
         return sum(self.sizes)
@@ -42,7 +49,7 @@ class ParameterSpec:
 
     def unflatten(self, flat: Tensor) -> dict[str, Tensor]:
         """Views of a vector [..., P] by name, each [..., *shape]."""
-        parts = torch.split(flat, self.sizes, dim=-1)
+        parts = torch.split(flat, list(self.sizes), dim=-1)
         lead = flat.shape[:-1]
         return {
             name: part.reshape(*lead, *shape) for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
@@ -54,9 +61,14 @@ class Task:
     """A model as a function of one flat parameter vector, and its loss per sample."""
 
     module: nn.Module
-    loss: LossFunction
+    criterion: LossFunction  # the loss as it was named or given
     spec: ParameterSpec
     build: Callable[[], nn.Module] | None = None  # None: the module was given, its values are the start
+
+    @property
+    def loss(self) -> LossFunction:
+        """The loss per sample [n] of outputs and targets."""
+        return per_sample(self.criterion)
 
     def initial_parameters(self, stream: Stream) -> Tensor:
         """Fresh parameters [P] drawn with the module's own rules from one keyed stream."""
@@ -73,7 +85,7 @@ class Task:
     def to(self, device: torch.device, dtype: torch.dtype) -> "Task":
         """The same task with the template's constants on a device, in a precision."""
         module = copy.deepcopy(self.module).to(device=device, dtype=dtype)
-        return Task(module, self.loss, self.spec, self.build)
+        return Task(module, self.criterion, self.spec, self.build)
 
     def _flat(self, module: nn.Module) -> Tensor:
         return self.spec.flatten({n: p.detach() for n, p in module.named_parameters()}).clone()
@@ -102,7 +114,7 @@ def make_task(
     if not trainable:
         raise ValueError(f"the model {type(module).__name__} has no trainable parameters; there is nothing to learn")
     spec = ParameterSpec(tuple(trainable), tuple(tuple(p.shape) for p in trainable.values()))
-    return Task(module, per_sample(loss_function), spec, build)
+    return Task(module, loss_function, spec, build)
 
 
 def refuse_stateful(module: nn.Module) -> None:

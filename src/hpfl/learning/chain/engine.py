@@ -1,0 +1,122 @@
+"""Updates and evaluation of chunks by the layer-wise calculus."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from hpfl.learning.batches import Batch
+from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Link, Point, Tape
+from hpfl.learning.chain.dense import Dense
+from hpfl.learning.chain.reading import chain_of
+from hpfl.learning.chain.weighted import Grams, Slots, Weights, add_to_groups
+from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
+from hpfl.learning.losses import correct
+from hpfl.learning.objective import OBJECTIVES, LocalTraining, MetaGradient, adapted
+from hpfl.learning.task import Task
+
+_CACHED_BYTES = 1_500_000  # of a layer's outputs in a chunk: what a core's own cache holds
+
+
+@dataclass(frozen=True)
+class ChainEngine:
+    """Gradients of a chunk of UEs for a feed-forward chain."""
+
+    task: Task
+    training: LocalTraining
+    chain: Chain
+    preferred_samples: int | None = None
+
+    @staticmethod
+    def choose(task: Task, training: LocalTraining, example: Tensor) -> "ChainEngine | None":
+        """The engine of a task whose module is a chain, seen to give the module's own outputs on an example."""
+        chain = chain_of(task)
+        if chain is None:
+            return None
+        engine = ChainEngine(task, training, chain)
+        flat = torch.cat([p.detach().reshape(-1) for p in task.module.parameters()])
+        with torch.no_grad():
+            outputs, widest = engine._try(flat, example)
+            if outputs.shape[0] != 1 or not torch.allclose(outputs[0], task.module(example), rtol=1e-3, atol=1e-4):
+                return None
+        samples = max(_CACHED_BYTES // (widest * flat.element_size()), 1)
+        return replace(engine, preferred_samples=None if example.is_cuda else samples)
+
+    @property
+    def gram_bias(self) -> bool | None:
+        """Whether inner products of inputs carry the bias of a dense first layer; None if it is not dense."""
+        first = self.chain.links[0].layer
+        return first.has_bias if isinstance(first, Dense) else None
+
+    def gram(self, batch: Batch) -> Tensor:
+        """Inner products of each UE's inputs, plus 1 for the bias."""
+        rows = batch.inputs.flatten(2)
+        product = rows @ rows.mT
+        return product.add_(1) if self.gram_bias else product
+
+    @torch.no_grad()
+    def updates(self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums) -> Losses:
+        """Add the update directions of a chunk to its group sums."""
+        objective, weights = OBJECTIVES.get(self.training.objective), self._weights(start)
+        point: Point = None
+        total: Direction | None = None
+        first: MetaGradient | None = None
+        calculus = self._calculus(weights, steps[0])
+        for batches in steps:
+            calculus = calculus.on(batches)
+            result = objective(calculus, point, self.training)
+            first = first or result
+            total = result.direction if total is None else calculus.plus(total, 1.0, result.direction)
+            if len(steps) > 1:
+                point = calculus.moved(point, -self.training.outer_lr, result.direction)
+        assert first is not None
+        assert total is not None
+        for link, delta in zip(self.chain.links, total, strict=True):
+            add_to_groups(link.layer, delta, self._slots(link), sums)
+        return Losses(first.loss, first.meta_loss)
+
+    @torch.no_grad()
+    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> ChunkEvaluation:
+        """Losses and accuracies before and after the inner steps of `training`."""
+        calculus = self._calculus(self._weights(parameters), {"support": train, "test": test})
+        theta, path = adapted(calculus, None, training, keep=False)
+        meta_loss, _, _ = self.chain.output.errors(calculus.forward(theta, Tape(train)), train)
+        loss = path[0].loss if path else meta_loss
+        accuracies = [_accuracy(calculus.forward(point, Tape(test)), test) for point in (theta, None)]
+        return ChunkEvaluation(loss, meta_loss, *accuracies)
+
+    def _calculus(self, weights: list[Weights], batches: dict[str, Batch]) -> ChainCalculus:
+        links = self.chain.links
+        if isinstance(links[0].layer, Dense):
+            links = (Link(replace(links[0].layer, grams=Grams()), links[0].then), *links[1:])
+        return ChainCalculus(replace(self.chain, links=links), weights, batches)
+
+    def _weights(self, start: Tensor) -> list[Weights]:
+        parts = self.task.spec.unflatten(start)
+        return [
+            Weights(parts[f"{link.layer.name}.weight"], parts.get(f"{link.layer.name}.bias"), start.ndim == 2)
+            for link in self.chain.links
+        ]
+
+    def _slots(self, link: Link) -> Slots:
+        places = self.task.spec.places
+        name = link.layer.name
+        return Slots(places[f"{name}.weight"], places.get(f"{name}.bias"))
+
+    def _try(self, flat: Tensor, example: Tensor) -> tuple[Tensor, int]:
+        """Outputs of the chain on an example, and the most numbers a sample has at any layer's outputs."""
+        nothing = example.new_zeros(1, len(example))
+        batch = Batch(example.unsqueeze(0), nothing, nothing)
+        calculus = self._calculus(self._weights(flat), {"support": batch})
+        tape = Tape(batch)
+        outputs = calculus.forward(None, tape)
+        sizes = [outputs[0, 0].numel(), *(rows[0, 0].numel() for rows in tape.rows[1:])]
+        return outputs, max(sizes)
+
+
+def _accuracy(outputs: Tensor, test: Batch) -> Tensor:
+    hits = correct(outputs.flatten(0, 1), test.targets.flatten(0, 1))
+    if hits is None:
+        return torch.full_like(test.weights[:, 0], torch.nan)
+    return (hits.view(test.weights.shape) * test.weights).sum(1)

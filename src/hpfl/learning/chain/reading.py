@@ -1,0 +1,166 @@
+"""Reads a module as a chain of layers by tracing it, or says that it is none."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
+from torch import fx, nn
+
+from hpfl.learning.chain.calculus import Chain, Link
+from hpfl.learning.chain.convolution import Convolution, Geometry
+from hpfl.learning.chain.dense import Dense
+from hpfl.learning.chain.free import AvgPool, Elementwise, Flatten, Free, MaxPool, Relu, Tanh
+from hpfl.learning.chain.output import output_of
+from hpfl.learning.chain.weighted import Weighted
+from hpfl.learning.task import Task
+
+_SMOOTH_MODULES = (
+    nn.Sigmoid,
+    nn.GELU,
+    nn.SiLU,
+    nn.Softplus,
+    nn.ELU,
+    nn.SELU,
+    nn.CELU,
+    nn.LeakyReLU,
+    nn.Mish,
+    nn.Softsign,
+)
+_RELUS = (torch.relu, F.relu, "relu")
+_TANHS = (torch.tanh, F.tanh, "tanh")
+_SIGMOIDS = (torch.sigmoid, F.sigmoid, "sigmoid")
+
+
+class NotAChainError(Exception):
+    """The module is more than a chain of layers known here."""
+
+
+def chain_of(task: Task) -> Chain | None:
+    """The chain a task's module is, or None for any other module."""
+    try:
+        graph = fx.symbolic_trace(task.module).graph
+        layers = _layers(task.module, graph)
+    except Exception:  # noqa: BLE001  tracing runs the user's code, which may object in any way; then it is no chain
+        return None
+    names = [layer.name for layer in layers if isinstance(layer, Dense | Convolution)]
+    own = {f"{name}.{part}" for name in names for part in ("weight", "bias")}
+    if not names or len(set(names)) < len(names) or not set(task.spec.names) <= own or _frozen(task.module):
+        return None
+    return _linked(layers, task)
+
+
+def _frozen(module: nn.Module) -> bool:
+    return any(not p.requires_grad for p in module.parameters()) or _shared(module)
+
+
+def _shared(module: nn.Module) -> bool:
+    every = [id(p) for _, p in module.named_parameters(remove_duplicate=False)]
+    return len(set(every)) < len(every)
+
+
+def _linked(layers: list[Any], task: Task) -> Chain:
+    first: list[Free] = []
+    links: list[tuple[Weighted, list[Free]]] = []
+    for layer in layers:
+        if isinstance(layer, Dense | Convolution):
+            links.append((layer, []))
+        else:
+            (links[-1][1] if links else first).append(layer)
+    output = output_of(task.criterion, task.loss)
+    return Chain(tuple(first), tuple(Link(layer, tuple(then)) for layer, then in links), output)
+
+
+def _layers(module: nn.Module, graph: fx.Graph) -> list[Any]:
+    layers: list[Any] = []
+    previous: Any = None
+    for node in graph.nodes:
+        if node.op == "placeholder" and previous is None:
+            previous = node
+            continue
+        if node.op == "output":
+            if node.args[0] is not previous:
+                raise NotAChainError
+            return layers
+        if node.all_input_nodes != [previous] or node.args[0] is not previous or len(previous.users) != 1:
+            raise NotAChainError
+        layer = _module_layer(module, node) if node.op == "call_module" else _call_layer(node)
+        layers += [] if layer is None else [layer]
+        previous = node
+    raise NotAChainError
+
+
+def _module_layer(module: nn.Module, node: fx.Node) -> Any:
+    """The layer of a submodule; None for one that does nothing."""
+    part, name = module.get_submodule(str(node.target)), str(node.target)
+    for kind, build in _MODULES.items():
+        if type(part) is kind:
+            return build(part, name)
+    raise NotAChainError
+
+
+def _dense(part: Any, name: str) -> Dense:
+    return Dense(name, (part.out_features, part.in_features), part.bias is not None)
+
+
+def _convolution(part: Any, name: str) -> Convolution:
+    if part.padding_mode != "zeros" or isinstance(part.padding, str):
+        raise NotAChainError
+    geometry = Geometry(part.stride, part.padding, part.dilation, part.groups)
+    return Convolution(name, tuple(part.weight.shape), part.bias is not None, geometry)
+
+
+def _flatten(part: Any, name: str) -> Flatten:
+    if (part.start_dim, part.end_dim) != (1, -1):
+        raise NotAChainError
+    return Flatten()
+
+
+def _max_pool(part: Any, name: str) -> MaxPool:
+    if part.return_indices:
+        raise NotAChainError
+    stride = part.stride or part.kernel_size
+    pairs = [_pair(v) for v in (part.kernel_size, stride, part.padding, part.dilation)]
+    return MaxPool((*pairs, part.ceil_mode))
+
+
+def _avg_pool(part: Any, name: str) -> AvgPool:
+    pairs = [_pair(v) for v in (part.kernel_size, part.stride or part.kernel_size, part.padding)]
+    return AvgPool((*pairs, part.ceil_mode, part.count_include_pad, part.divisor_override))
+
+
+_MODULES: dict[type[nn.Module], Callable[[Any, str], Any]] = {
+    nn.Linear: _dense,
+    nn.Conv2d: _convolution,
+    nn.Flatten: _flatten,
+    nn.MaxPool2d: _max_pool,
+    nn.AvgPool2d: _avg_pool,
+    nn.ReLU: lambda part, name: Relu(),
+    nn.Tanh: lambda part, name: Tanh(),
+    nn.Identity: lambda part, name: None,
+    nn.Dropout: lambda part, name: None,  # of probability 0, others are refused
+    **{kind: lambda part, name: Elementwise(part) for kind in _SMOOTH_MODULES},
+}
+
+
+def _call_layer(node: fx.Node) -> Any:
+    """The layer of a function or method call."""
+    extra = (*node.args[1:], *[v for k, v in node.kwargs.items() if not (k == "inplace" and v is False)])
+    if node.target in _RELUS and not extra:
+        return Relu()
+    if node.target in _TANHS and not extra:
+        return Tanh()
+    if node.target in _SIGMOIDS and not extra:
+        return Elementwise(torch.sigmoid)
+    if node.target in (torch.flatten, "flatten") and extra in ((1,), (1, -1)):
+        return Flatten()
+    if node.target is F.max_pool2d and len(extra) <= 2 and set(node.kwargs) <= {"kernel_size", "stride"}:
+        window = dict(zip(("kernel_size", "stride"), node.args[1:], strict=False)) | dict(node.kwargs)
+        kernel = _pair(window["kernel_size"])
+        return MaxPool((kernel, _pair(window.get("stride") or kernel), (0, 0), (1, 1), False))
+    raise NotAChainError
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (operator.index(value),) * 2 if not isinstance(value, tuple | list) else (value[0], value[1])
