@@ -13,6 +13,7 @@ from hpfl.planning.load import Load, Need
 from hpfl.planning.problem import FloatArray
 
 _MOST_STEPS = 60
+_MOST_STEPS_WITH_JUMPS = 12
 _CLOSE = 1e-11  # relative difference of need and budget at which Newton has nothing left to gain
 _BALANCED = 1e-8
 
@@ -33,14 +34,13 @@ class Deadline:
 def earliest(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> Deadline:
     """The least slack `x` with which the edges, having `x + spare_s` each, need no more than `bandwidth_hz`."""
     slack_s, logit = _start(load, spare_s, bandwidth_hz)
-    solve = _solve if load.nats_cap is None else _solve_nested
-    return solve(load, spare_s, bandwidth_hz, slack_s=slack_s, logit=logit)
+    return _solve(load, spare_s, bandwidth_hz, slack_s=slack_s, logit=logit)
 
 
 def _solve(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, slack_s: float, logit: FloatArray) -> Deadline:
     """Newton on the deadline and all splits at once; the deadline stays inside a certified bracket."""
     low, high = 0.0, np.inf
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MOST_STEPS if load.nats_cap is None else _MOST_STEPS_WITH_JUMPS):
         edge_slack_s = slack_s + spare_s
         split, found = split_at(load, edge_slack_s, logit)
         total_hz = float(split.hz.sum())
@@ -66,7 +66,7 @@ def _solve_nested(
         total_hz, logit = float(split.hz.sum()), split.logit
         low = max(low, _bound(split, spare_s, bandwidth_hz))
         high = min(high, slack_s) if total_hz <= bandwidth_hz else high
-        if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz or high - low <= 1e-15 * high:
+        if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz or high * (1.0 - 1e-15) <= low:
             return Deadline(slack_s, split, low)
         slope = float(split.slope.sum())
         slack_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / slope, (low, high))

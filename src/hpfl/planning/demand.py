@@ -15,6 +15,7 @@ from hpfl.planning.problem import BoolArray, FloatArray
 _Parts = TypeVar("_Parts", "Split", Need)
 
 _MOST_STEPS = 40
+_MOST_STEPS_WITH_JUMPS = 6
 _MOST_HALVINGS = 200
 _LONGEST_STEP = 2.5  # in ln(g / h)
 
@@ -66,31 +67,37 @@ def logit_step(found: Need, slack_s: FloatArray, logit: FloatArray, log_growth: 
 
 def best_split(load: Load, slack_s: FloatArray, logit: FloatArray, *, tolerance: float = 1e-9) -> Split:
     """`D_k` of every edge at its slack, from a first guess of the splits (leading axes batch)."""
-    if load.nats_cap is None:
-        for _ in range(_MOST_STEPS):
-            split, found = split_at(load, slack_s, logit)
-            if np.abs(mismatch(found)).max(initial=0.0) <= tolerance:
-                return split
-            logit = logit_step(found, slack_s, logit, 0.0)
-    return _bracketed(load, slack_s, np.clip(logit, -100.0, 100.0))
+    for _ in range(_MOST_STEPS if load.nats_cap is None else _MOST_STEPS_WITH_JUMPS):
+        split, found = split_at(load, slack_s, logit)
+        if np.abs(mismatch(found)).max(initial=0.0) <= tolerance:
+            return split
+        logit = logit_step(found, slack_s, logit, 0.0)
+    return _bracketed(load, slack_s, np.clip(logit, -100.0, 100.0), tolerance)
 
 
-def _bracketed(load: Load, slack_s: FloatArray, logit: FloatArray) -> Split:
+def _bracketed(load: Load, slack_s: FloatArray, logit: FloatArray, tolerance: float) -> Split:
     """`D_k` by halving, for links whose slope jumps where their energy budget begins to bind."""
-    low, high = np.full_like(slack_s, -150.0), np.full_like(slack_s, 150.0)
-    (below, below_need), (above, above_need) = split_at(load, slack_s, low), split_at(load, slack_s, high)
+    below, below_need = _beyond(load, slack_s, logit, -1.0)
+    above, above_need = _beyond(load, slack_s, logit, 1.0)
     for step in range(_MOST_HALVINGS):
         split, found = split_at(load, slack_s, logit)
-        wants_more = mismatch(found) > 0
-        below, below_need = _choose(wants_more, split, below), _choose(wants_more, found, below_need)
-        above, above_need = _choose(wants_more, above, split), _choose(wants_more, above_need, found)
-        width = above.logit - below.logit
-        if (width <= 4e-15 * (1.0 + np.abs(logit))).all():
+        off = mismatch(found)
+        below, below_need = _choose(off > 0, split, below), _choose(off > 0, found, below_need)
+        above, above_need = _choose(off > 0, above, split), _choose(off > 0, above_need, found)
+        narrow = above.logit - below.logit <= 1e-14 * (1.0 + np.abs(logit))
+        if (narrow | (np.abs(off) <= tolerance)).all():
             break
         logit = logit_step(found, slack_s, logit, 0.0)
         inside = (logit > below.logit) & (logit < above.logit) & (step % 3 > 0)
         logit = np.where(inside, logit, 0.5 * (below.logit + above.logit))
     return _blend(below, below_need, above, above_need)
+
+
+def _beyond(load: Load, slack_s: FloatArray, logit: FloatArray, side: float) -> tuple[Split, Need]:
+    """Splits surely on one side of the best: near the guess where that will do, at the end of the range elsewhere."""
+    near = logit + 0.25 * side
+    _, found = split_at(load, slack_s, near)
+    return split_at(load, slack_s, np.where(side * mismatch(found) < 0, near, 150.0 * side))
 
 
 def _choose(condition: BoolArray, one: _Parts, other: _Parts) -> _Parts:
