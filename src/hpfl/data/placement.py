@@ -33,8 +33,7 @@ def apportion(sizes: IntArray, weights: FloatArray, stream: Stream) -> IntArray:
     quota = sizes[:, None] * (weights / weights.sum(axis=1, keepdims=True))
     counts: IntArray = np.floor(quota).astype(np.int64)
     tie_break = 1e-6 * stream.uniform(quota.size).reshape(quota.shape)
-    remainder = np.where(weights > 0, quota - counts + tie_break, -1.0)
-    rank = np.argsort(np.argsort(-remainder, axis=1), axis=1)
+    rank = np.argsort(np.argsort(counts - quota - tie_break, axis=1), axis=1)
     missing = sizes - counts.sum(axis=1)
     counts += rank < missing[:, None]
     return counts
