@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 
 from hpfl.planning.documents import plan_to_json, problem_from_json
-from hpfl.planning.planners import advice, plan
+from hpfl.planning.planners import PLANNERS, advice, plan
+from hpfl.registry import UnknownNameError
 from hpfl.reporting.plans import print_plan
 
 MOST_BYTES = 512 * 2**20  # a million links are some 100 MB of JSON
@@ -54,12 +55,17 @@ def plan_command(
 def run_plan_command(source: str, *, planner: str, as_json: bool, seed: int) -> int:
     """Plan the problem in `source` and print the plan; 2, after one line on standard error, where that cannot be."""
     try:
+        PLANNERS.get(planner)  # a misspelt name is worth no reading
         problem = problem_from_json(read_source(source))
         started_s = time.perf_counter()
         made = plan(problem, planner, seed=seed)
         planning_s = time.perf_counter() - started_s
-    except (ValueError, OSError) as error:
-        return _complain(source, error)
+    except UnknownNameError as error:
+        return _complain(f"{error}")
+    except (ValueError, ArithmeticError) as error:
+        return _complain(f"{_place(source)}: {error}")
+    except OSError as error:
+        return _complain(f"{_place(source)}: {error.strerror or error}")
     for line in advice(problem):
         print(f"hpfl plan: {line}", file=sys.stderr)
     if as_json:
@@ -89,9 +95,11 @@ def _check_size(size: int) -> None:
         raise ValueError(f"more than {MOST_BYTES // 2**20} MiB; a planning problem may not be larger")
 
 
-def _complain(source: str, error: ValueError | OSError) -> int:
-    said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    where = "standard input" if source == "-" else source
-    line = " ".join(f"hpfl plan: {where}: {said}".splitlines())
+def _place(source: str) -> str:
+    return "standard input" if source == "-" else source
+
+
+def _complain(said: str) -> int:
+    line = " ".join(f"hpfl plan: {said}".splitlines())
     print("".join(letter if letter.isprintable() else "?" for letter in line), file=sys.stderr)
     return BAD_INPUT

@@ -16,6 +16,7 @@ from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
 
 _TOLERANCE = 1e-12
 _MOST_STEPS = 200
+_LONGEST_STEP = 4.0  # in ln(O - earliest): where the curve is flat, Newton would leap out of float64
 _WITHIN = 1.0 - 1e-14  # so that no order of summation exceeds the budget
 
 
@@ -71,7 +72,8 @@ def _fill(load: Load, halves: _Halves, bandwidth_hz: float) -> tuple[FloatArray,
         if abs(log_excess) <= _TOLERANCE or high - low <= 1e-15 * abs(at):
             break
         low, high = (at, high) if log_excess > 0 else (low, at)
-        at = _inside(at + log_excess / (extra_s * _decay(found)), low, high)
+        step = log_excess / (extra_s * _decay(found))
+        at = _inside(at + float(np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)), low, high)
     return phase_slack_s, backhaul_slack_s
 
 

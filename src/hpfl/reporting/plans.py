@@ -18,6 +18,7 @@ def print_plan(problem: RoundProblem, plan: Plan, *, planning_s: float, console:
     """Print headline, table and spectrum; `planning_s` is the time planning took, in seconds."""
     ascii_only = console.options.ascii_only
     console.print(headline(problem, plan, planning_s))
+    console.print()
     console.print(edge_table(problem, plan))
     console.print(spectrum(problem, plan, ascii_only=ascii_only))
 
@@ -39,7 +40,7 @@ def edge_table(problem: RoundProblem, plan: Plan) -> Table:
     """One row per edge: importance, staleness, times and bandwidth; the scheduled ones marked."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("edge", max_width=16, overflow="ellipsis", no_wrap=True)
-    for name in ("uploads", "import.", "stale", "edge phase", "latency", "UEs", "backhaul"):
+    for name in ("uploads", "importance", "stale", "edge phase", "latency", "UEs", "backhaul"):
         table.add_column(name, justify="right", no_wrap=True)
     ue_hz = ue_bandwidth_per_edge(problem, plan)
     rows = rows_to_show(plan, ue_hz)
@@ -67,7 +68,7 @@ def spectrum(problem: RoundProblem, plan: Plan, *, ascii_only: bool = False) -> 
         share = total_hz[k] / problem.bandwidth_hz
         grid.add_row(Text(edge_name(problem, k)), bar, quantity(total_hz[k], "Hz"), f"{share:.1%}")
     legend = Text.assemble(
-        (ue_mark, "cyan"), " its UEs   ", (backhaul_mark, "yellow"), " edge to cloud   (Hz, share of all)"
+        (ue_mark, "cyan"), " its UEs   ", (backhaul_mark, "yellow"), " edge to cloud   ! at the staleness bound"
     )
     return Group(Text(""), grid, legend)
 
