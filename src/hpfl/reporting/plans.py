@@ -98,9 +98,13 @@ def quantity(value: float, unit: str) -> str:
     size, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= 0.9995 * s), (1.0, ""))
     if unit == "s" and size > 1.0:
         size, prefix = 1.0, ""
-    scaled = value / size
-    text = f"{scaled:.3g}" if abs(scaled) >= 9999.5 else f"{scaled:#.3g}".rstrip(".")
-    return f"{text} {prefix}{unit}"
+    return f"{_digits(value / size)} {prefix}{unit}"
+
+
+def _digits(number: float) -> str:
+    if number == 0 or 999.5 <= abs(number) < 99_999.5:
+        return f"{number:.0f}"
+    return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.3g}"
 
 
 def _cells(problem: RoundProblem, plan: Plan, k: int, ue_hz: float) -> tuple[str | Text, ...]:
