@@ -1,8 +1,12 @@
 """Made-up runs for the tests of this folder: records, states and folders of results."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
+from hpfl.reporting.runs import RunView
+from hpfl.reporting.store import RunStore
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 
@@ -66,3 +70,20 @@ def state(number: int = 10, *, seed: int = 0) -> TrainState:
         memory={"prices": [0.1, 1e-300, 2 / 3], "nested": {"on": True, "name": "ä", "none": None}, "step": 3},
         clock={"bits": rng.random((3, 2)), "busy": rng.random(3) < 0.5, "since": np.array(4, dtype=np.int64)},
     )
+
+
+def view(label: str, accuracies: list[float], *, latency_s: float = 2.5, target: float | None = None) -> RunView:
+    config = {} if target is None else {"evaluation": {"target_accuracy": target}}
+    return RunView(
+        label=label, rows=[line.to_json() for line in history(accuracies, latency_s=latency_s)], config=config
+    )
+
+
+def folder_of(out: Path, records: list[RoundRecord], *, planner: str | None = "joint") -> Path:
+    """A folder of results with these records; without a planner it has no configuration."""
+    with RunStore.open(out, resume=False) as store:
+        if planner is not None:
+            store.write_config(f'[network]\nedges = 4\n[learning]\ninner_lr = 0.1\n[planning]\nplanner = "{planner}"\n')
+        for line in records:
+            store.append(line)
+    return out

@@ -1,0 +1,255 @@
+"""Four pictures of one run: how it learned, whom it called, how long rounds took, and what each UE got."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.reporting import formats, style
+from hpfl.reporting.runs import RunView, load_run
+from hpfl.reporting.store import FIGURES
+from hpfl.reporting.summary import time_to_target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+
+
+def draw_run(folder: Path, *, kinds: Sequence[str] = ("png",)) -> list[Path]:
+    """Draw every figure the results in `folder` have the data for, into `folder/figures`; gives their paths."""
+    view = load_run(folder)
+    figures = {"progress": progress_figure, "schedule": schedule_figure, "latency": latency_figure}
+    has_ues = np.isfinite(view.ue_column("personalised_accuracy")).any()
+    drawers = figures | ({"ues": ues_figure} if has_ues else {})
+    return [
+        drawer(view, Path(folder) / FIGURES / f"{name}.{kind}") for name, drawer in drawers.items() for kind in kinds
+    ]
+
+
+def progress_figure(view: RunView, path: Path) -> Path:
+    """Accuracies and losses against simulated time, rounds on the second axis."""
+    with style.drawing(7.2, 5.6) as figure:
+        accuracy, loss = figure.subplots(2, 1, sharex=True, height_ratios=(1.25, 1))
+        unit_s, unit = style.time_unit(float(view.column("time_s")[-1]))
+        _accuracy_panel(accuracy, view, unit_s)
+        _loss_panel(loss, view, unit_s)
+        loss.set_xlim(0, view.column("time_s")[-1] / unit_s or 1.0)
+        loss.set_xlabel(f"simulated time ({unit})")
+        style.rounds_on_top(accuracy, view.column("time_s"), unit_s)
+        _title(figure, view, "How the model learned")
+        return style.save(figure, path)
+
+
+def schedule_figure(view: RunView, path: Path) -> Path:
+    """Who was called in which round and after how long a wait; latency above, how often each edge was called beside."""
+    with style.drawing(7.2, 5.4) as figure:
+        grid = figure.subplots(2, 2, sharex="col", sharey="row", width_ratios=(6, 1), height_ratios=(1, 3))
+        latency, (heat, calls) = grid[0, 0], grid[1]
+        grid[0, 1].axis("off")
+        rounds = np.arange(1, len(view.rows) + 1)
+        latency.fill_between(rounds, view.column("latency_s"), step="mid", color=style.SLATE, linewidth=0)
+        latency.set_ylabel("round\nlatency (s)")
+        latency.set_ylim(bottom=0)
+        waits = waiting_rounds(view)
+        _heat_map(figure, heat, waits)
+        _call_bars(calls, waits)
+        _title(figure, view, "Which edges were scheduled, and how long they had waited")
+        return style.save(figure, path)
+
+
+def latency_figure(view: RunView, path: Path) -> Path:
+    """How long rounds took: round by round, as a distribution, and against the number of edges called."""
+    with style.drawing(7.2, 3.1) as figure:
+        course, spread, against = figure.subplots(1, 3, width_ratios=(1.5, 1, 1), sharey=True)
+        latency = view.column("latency_s")
+        course.plot(np.arange(1, len(latency) + 1), latency, ".", color=style.SKY, markersize=3, alpha=0.7)
+        course.plot(np.arange(1, len(latency) + 1), running_median(latency), color=style.BLUE)
+        course.set(xlabel="round", ylabel="round latency (s)", title="Round by round, and running median")
+        course.set_ylim(bottom=0, top=float(latency.max()) * 1.08 or 1)
+        _latency_histogram(spread, latency)
+        edges = view.column("num_scheduled")
+        against.plot(edges, latency, "o", color=style.BLUE, markersize=3.5, alpha=0.35, markeredgewidth=0)
+        against.set(xlabel="edges scheduled", title="By edges scheduled")
+        _whole_ticks(against, edges)
+        _title(figure, view, "How long rounds took")
+        return style.save(figure, path)
+
+
+def ues_figure(view: RunView, path: Path) -> Path:
+    """Final accuracy over UEs, and what personalisation was worth to each of them."""
+    with style.drawing(7.2, 3.5) as figure:
+        ranks, gain = figure.subplots(1, 2, width_ratios=(1.35, 1))
+        personal, common = view.ue_column("personalised_accuracy"), view.ue_column("global_accuracy")
+        _ranked(ranks, personal, common)
+        _gain(gain, personal, common)
+        _title(figure, view, f"What each of {len(personal)} UEs got")
+        return style.save(figure, path)
+
+
+def waiting_rounds(view: RunView) -> FloatArray:
+    """[K, T]: for an edge called in a round, rounds since its last call (from the start, if none); else NaN."""
+    waits = np.full((view.num_edges, len(view.rows)), np.nan)
+    last = np.zeros(view.num_edges)
+    for index, row in enumerate(view.rows):
+        called = np.asarray(row["scheduled"], dtype=np.int64)
+        waits[called, index] = index - last[called]
+        last[called] = index + 1
+    return waits
+
+
+def running_median(values: FloatArray) -> FloatArray:
+    """Median over a window of about a tenth of the rounds, at least five, cut off at both ends."""
+    half = max(2, len(values) // 20)
+    return np.array([np.median(values[max(0, i - half) : i + half + 1]) for i in range(len(values))])
+
+
+def _accuracy_panel(axes: "Axes", view: RunView, unit_s: float) -> None:
+    entries: list[tuple[float, str, str]] = []
+    lows, highs = [1.0], [0.0]
+    for metric, text, shade, line in (
+        ("personalised_accuracy", "personalised", style.BLUE, "-"),
+        ("personalised_accuracy_p10", "  worst decile", style.SKY, (0, (4, 1.5))),
+        ("global_accuracy", "global", style.VERMILLION, "-"),
+    ):
+        time_s, values = view.evaluated(metric)
+        if len(values):
+            axes.plot(time_s / unit_s, values, color=shade, linestyle=line, **_markers(values))
+            entries.append((values[-1], f"{text.strip()} {formats.share(values[-1])}", shade))
+            lows, highs = [*lows, values.min()], [*highs, values.max()]
+    axes.set_ylabel("accuracy, mean over UEs")
+    if not entries:
+        axes.text(0.5, 0.5, "this task has no accuracy", ha="center", color=style.MUTED, transform=axes.transAxes)
+        return
+    style.percent_axis(axes, min(lows), max(highs))
+    _mark_target(axes, view, unit_s)
+    style.end_labels(axes, entries, gap=0.075)
+
+
+def _mark_target(axes: "Axes", view: RunView, unit_s: float) -> None:
+    target = view.setting("evaluation", "target_accuracy")
+    reached = None if target is None else time_to_target(view.rows, target)
+    if reached is None:
+        return
+    axes.axhline(target, color=style.MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+    axes.plot([reached.time_s / unit_s], [target], "o", color=style.INK, markersize=5, zorder=5)
+    axes.vlines(reached.time_s / unit_s, axes.get_ylim()[0], target, color=style.MUTED, linewidth=0.8)
+    axes.annotate(
+        f"{formats.share(target)} after {formats.seconds(reached.time_s)}, round {reached.round}",
+        (reached.time_s / unit_s, axes.get_ylim()[0]),
+        xytext=(6, 6),
+        textcoords="offset points",
+        bbox={"facecolor": style.PAPER, "edgecolor": "none", "alpha": 0.85, "pad": 1.5},
+    )
+
+
+def _loss_panel(axes: "Axes", view: RunView, unit_s: float) -> None:
+    entries: list[tuple[float, str, str]] = []
+    for metric, text, shade in (("meta_loss", "personalised", style.BLUE), ("loss", "global", style.VERMILLION)):
+        time_s, values = view.evaluated(metric)
+        if len(values):
+            axes.plot(time_s / unit_s, values, color=shade, **_markers(values))
+            entries.append((values[-1], f"{text} {values[-1]:.3f}", shade))
+    axes.set_ylabel("loss, mean over UEs")
+    axes.set_ylim(bottom=0 if all(entry[0] >= 0 for entry in entries) else None)
+    style.end_labels(axes, entries, gap=0.09)
+
+
+def _markers(values: FloatArray) -> dict[str, Any]:
+    return {"marker": "o", "markersize": 2.6} if len(values) <= 60 else {}
+
+
+def _heat_map(figure: "Figure", axes: "Axes", waits: FloatArray) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.ticker import MaxNLocator
+
+    num_edges, num_rounds = waits.shape
+    shades = LinearSegmentedColormap.from_list("waits", ["#b9d9ec", "#4f9bcb", "#0d5a92", "#3b0f3f"])
+    image = axes.imshow(
+        waits, aspect="auto", cmap=shades, vmin=0, vmax=float(np.nan_to_num(waits).max(initial=1.0)),
+        extent=(0.5, num_rounds + 0.5, num_edges - 0.5, -0.5), interpolation="nearest",
+    )  # fmt: skip
+    axes.grid(visible=False)
+    axes.set(xlabel="round", ylabel="edge")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(8, integer=True))
+    bar = figure.colorbar(image, ax=axes, location="bottom", fraction=0.04, aspect=50, pad=0.02)
+    bar.set_label("scheduled, and rounds waited since the last time (white: not scheduled)")
+    bar.outline.set_visible(False)
+    bar.ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+
+
+def _call_bars(axes: "Axes", waits: FloatArray) -> None:
+    shares = np.isfinite(waits).mean(axis=1)
+    axes.barh(np.arange(len(shares)), shares, height=0.8, color=style.SLATE)
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.5, 1], ["0", "50", "100 %"])
+    axes.set_xlabel("share of rounds")
+    axes.grid(visible=False)
+    axes.grid(visible=True, axis="x")
+    axes.tick_params(axis="y", length=0)
+
+
+def _latency_histogram(axes: "Axes", latency: FloatArray) -> None:
+    axes.hist(latency, bins=min(40, max(8, len(latency) // 6)), orientation="horizontal", color=style.SKY, alpha=0.8)
+    axes.set(xlabel="rounds", title="Distribution")
+    axes.set_xlim(right=1.3 * axes.get_xlim()[1])
+    median, high = np.quantile(latency, [0.5, 0.9])
+    for value, text in ((median, "median"), (high, "90 % below")):
+        axes.axhline(value, color=style.INK, linewidth=0.9, linestyle=(0, (2, 2)))
+        axes.annotate(
+            f"{text} {formats.seconds(value)}", (1, value), xycoords=axes.get_yaxis_transform(), xytext=(0, 2),
+            textcoords="offset points", ha="right", va="bottom", fontsize=7.5,
+        )  # fmt: skip
+
+
+def _whole_ticks(axes: "Axes", counts: FloatArray) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.set_xlim(counts.min() - 0.8, counts.max() + 0.8)
+
+
+def _ranked(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
+    entries, lows = [], [1.0]
+    for values, text, shade in ((personal, "personalised", style.BLUE), (common, "global", style.VERMILLION)):
+        ranked = np.sort(values[np.isfinite(values)])
+        if not len(ranked):
+            continue
+        places = (np.arange(len(ranked)) + 0.5) / len(ranked)
+        axes.step(places, ranked, where="mid", color=shade)
+        entries.append((float(ranked[-1]), text, shade))
+        lows.append(float(ranked[0]))
+        mean = float(ranked.mean())
+        axes.axhline(mean, color=shade, linewidth=0.8, linestyle=(0, (2, 2)))
+        axes.annotate(
+            f"mean {formats.share(mean)}", (0.015, mean), xytext=(0, 2), textcoords="offset points", color=shade
+        )
+    axes.axvspan(0, 0.1, color=style.FAINT, alpha=0.7, linewidth=0)
+    style.percent_axis(axes, min(lows), 1.0)
+    axes.set_xlim(0, 1)
+    axes.text(0.115, 0.03, "worst decile", color=style.MUTED, transform=axes.transAxes)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
+    axes.set(xlabel="UEs, from worst to best", ylabel="final accuracy on its own test samples")
+    style.end_labels(axes, entries, gap=0.07)
+
+
+def _gain(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    axes.plot([0, 1], [0, 1], color=style.MUTED, linewidth=0.8)
+    axes.plot(common, personal, "o", color=style.BLUE, markersize=4, alpha=0.4, markeredgewidth=0)
+    better = float(np.mean(personal > common)) if len(personal) else 0.0
+    axes.text(0.97, 0.05, f"better off\n{formats.share(better)} of UEs", ha="right", transform=axes.transAxes)
+    axes.set(xlabel="global accuracy", ylabel="personalised accuracy", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+
+
+def _title(figure: "Figure", view: RunView, what: str) -> None:
+    names = [name for name in (view.system, view.planner and f"planner {view.planner}") if name]
+    length = f"{len(view.rows)} rounds, {formats.seconds(view.rows[-1]['time_s'])} of simulated time"
+    style.headline(figure, what, "  ·  ".join([view.label, *names, length]))

@@ -1,0 +1,113 @@
+"""A run as its files tell it: records as columns, settings, UEs. Whatever draws or compares reads this."""
+
+import csv
+import io
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.reporting.store import CONFIG, ROUNDS, SUMMARY, UES, OutputError, read_rounds, read_summary
+from hpfl.reporting.summary import Row, evaluations
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """One run to look at. Only the records are sure to be there: a run may be unfinished."""
+
+    label: str
+    rows: Sequence[Row]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    ues: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def column(self, name: str) -> FloatArray:
+        """A figure of every round; NaN where it is unknown."""
+        return _floats([row.get(name) for row in self.rows])
+
+    def evaluated(self, metric: str) -> tuple[FloatArray, FloatArray]:
+        """Simulated seconds and values of the evaluations of `metric`."""
+        measured = evaluations(self.rows, metric)
+        return _floats([row["time_s"] for row in measured]), _floats([row[metric] for row in measured])
+
+    def ue_column(self, name: str) -> FloatArray:
+        """A final figure of every UE; empty where the run has none."""
+        return _floats([value or None for value in self.ues.get(name, ())])
+
+    def setting(self, section: str, key: str) -> Any:
+        """A key of the configuration, or None."""
+        return self.config.get(section, {}).get(key)
+
+    @property
+    def num_edges(self) -> int:
+        """K, from the configuration or else from the highest edge ever scheduled."""
+        seen = max((max(row["scheduled"], default=-1) for row in self.rows), default=-1) + 1
+        return max(int(self.setting("network", "edges") or 0), seen)
+
+    @property
+    def planner(self) -> str | None:
+        """The planner's name, where the configuration is known."""
+        name = self.setting("planning", "planner")
+        return None if name is None else str(name)
+
+    @property
+    def system(self) -> str | None:
+        """Tiers and objective in the paper's abbreviations, where the configuration is known."""
+        if not self.config:
+            return None
+        if self.planner == "shpfl":
+            return "SHPFL"
+        tiers = "" if self.setting("network", "backhaul") is False else "H"
+        return f"{tiers}{'' if self.setting('learning', 'inner_lr') == 0 else 'P'}FL"
+
+
+def load_run(folder: Path | str, *, label: str | None = None) -> RunView:
+    """Read a folder of results; its name is its label unless another is given."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise OutputError(f"{folder} is not a folder of results")
+    rows = read_rounds(folder)
+    if not rows:
+        raise OutputError(f"{folder / ROUNDS} has no rounds yet")
+    return RunView(
+        label=label or folder.resolve().name,
+        rows=rows,
+        config=_config(folder / CONFIG),
+        summary=read_summary(folder) if (folder / SUMMARY).exists() else {},
+        ues=_table(folder / UES),
+    )
+
+
+def load_runs(folders: Sequence[Path | str]) -> list[RunView]:
+    """Read several; where folder names repeat, as many of their parents are added as tell them apart."""
+    paths = [Path(folder).resolve() for folder in folders]
+    if len(set(paths)) < len(paths):
+        raise OutputError("the same folder is named twice")
+    depth = 1
+    while len({path.parts[-depth:] for path in paths}) < len(paths):
+        depth += 1
+    return [load_run(path, label="/".join(path.parts[-depth:])) for path in paths]
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except tomllib.TOMLDecodeError as error:
+        raise OutputError(f"{path} is not TOML: {error}") from error
+
+
+def _table(path: Path) -> dict[str, list[str]]:
+    if not path.exists():
+        return {}
+    header, *lines = csv.reader(io.StringIO(path.read_text(encoding="utf-8")))
+    return {name: [line[index] for line in lines] for index, name in enumerate(header)}
+
+
+def _floats(values: Sequence[Any]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

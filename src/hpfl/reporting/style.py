@@ -1,0 +1,162 @@
+"""How figures look: colours that everybody can tell apart, quiet axes, times in the unit one would use."""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.reporting import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.float64]
+INK, MUTED, SLATE, FAINT, PAPER = "#1f2933", "#6b7785", "#9fb0c3", "#e3e7ec", "#ffffff"
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#b5579b", "#e69f00", "#56b4e9"
+SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
+"""Okabe and Ito's palette, told apart with any kind of colour vision; purple a little darker for thin lines."""
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+DPI = 150
+
+_RC: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8.5,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 8.5,
+    "axes.linewidth": 0.7,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "lines.linewidth": 1.7,
+    "lines.solid_capstyle": "round",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "hpfl",
+    "figure.facecolor": PAPER,
+}
+
+
+class FiguresUnavailableError(Exception):
+    """Matplotlib is an optional extra, and is not installed."""
+
+
+@contextmanager
+def drawing(width_in: float, height_in: float) -> Iterator["Figure"]:
+    """A figure of our looks to draw on and save within the block; no global state of pyplot is touched."""
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise FiguresUnavailableError("figures need matplotlib: pip install 'hpfl[figures]'") from error
+    with matplotlib.rc_context(_RC):
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def save(figure: "Figure", path: Path) -> Path:
+    """Write a figure at once, PNG or SVG by its suffix; the same figure gives the same bytes."""
+    kind = path.suffix.lstrip(".")
+    if kind not in {"png", "svg"}:
+        raise ValueError(f"figure {path.name} ends in {path.suffix!r}; wanted .png or .svg")
+    content = io.BytesIO()
+    metadata = {"Software": None} if kind == "png" else {"Date": None}
+    figure.savefig(content, format=kind, dpi=DPI, metadata=metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_bytes(path, content.getvalue())
+    return path
+
+
+def headline(figure: "Figure", title: str, facts: str) -> None:
+    """A title and, under it in grey, what the figure shows."""
+    height_in = figure.get_figheight()
+    figure.text(0.012, 1 - 0.09 / height_in, title, fontsize=11.5, fontweight="bold", va="top")
+    figure.text(0.012, 1 - 0.31 / height_in, facts, fontsize=8.5, color=MUTED, va="top")
+    engine: Any = figure.get_layout_engine()  # constrained, as `drawing` made it
+    engine.set(rect=(0, 0, 1, 1 - 0.52 / height_in))
+
+
+def colour(index: int) -> str:
+    """The colour of the series with this number."""
+    return SERIES[index % len(SERIES)]
+
+
+def dash(index: int) -> str | tuple[int, tuple[float, ...]]:
+    """A line style that changes when the colours have been used up."""
+    return DASHES[index // len(SERIES) % len(DASHES)]
+
+
+def time_unit(longest_s: float) -> tuple[float, str]:
+    """Seconds per unit, and its name, for an axis that reaches to `longest_s`."""
+    for size, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if longest_s >= 3 * size:
+            return size, name
+    return 1.0, "s"
+
+
+def percent_axis(axes: "Axes", low: float, high: float) -> None:
+    """A y axis in per cent around the shares `low` to `high`, from 0 unless all is far above."""
+    from matplotlib.ticker import PercentFormatter
+
+    bottom = 0.0 if low < 0.5 else max(0.0, low - 0.15 * (high - low) - 0.02)
+    axes.set_ylim(bottom, min(1.02, high + 0.12 * (high - bottom)))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+
+
+def rounds_on_top(axes: "Axes", time_s: FloatArray, unit_s: float) -> None:
+    """Mark on a second axis when which round ended; rounds are unevenly long, so their marks are uneven."""
+    from matplotlib.ticker import MaxNLocator
+
+    candidates = MaxNLocator(7, integer=True).tick_values(0, len(time_s))
+    chosen = [int(number) for number in candidates if 1 <= number <= len(time_s)]
+    top = axes.twiny()
+    top.set_xlim(axes.get_xlim())
+    top.set_xticks([time_s[number - 1] / unit_s for number in chosen], [str(number) for number in chosen])
+    top.set_xlabel("round", color=MUTED, labelpad=4)
+    top.tick_params(axis="x", colors=MUTED, labelcolor=MUTED, length=3)
+    top.grid(visible=False)
+    top.spines["top"].set_visible(True)
+    top.spines["top"].set_color(FAINT)
+
+
+def end_labels(axes: "Axes", entries: Sequence[tuple[float, str, str]], *, gap: float = 0.055) -> None:
+    """Name lines at their right ends, `(y, text, colour)`, pushed apart so that none hides another."""
+    low, high = axes.get_ylim()
+    step = gap * (high - low)
+    places = spread([entry[0] for entry in entries], step, high)
+    for (_, text, shade), place in zip(entries, places, strict=True):
+        axes.annotate(
+            text, (1.0, place), xycoords=axes.get_yaxis_transform(), xytext=(5, 0), textcoords="offset points",
+            color=shade, va="center", annotation_clip=False,
+        )  # fmt: skip
+
+
+def spread(wanted: Sequence[float], step: float, high: float) -> list[float]:
+    """Places near those wanted, at least `step` apart, none above `high`; order is kept."""
+    places = [0.0] * len(wanted)
+    ceiling = high
+    for index in sorted(range(len(wanted)), key=lambda i: -wanted[i]):
+        places[index] = min(wanted[index], ceiling)
+        ceiling = places[index] - step
+    return places

@@ -1,0 +1,102 @@
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reporting_runs import evaluated, folder_of, history, record, view
+
+from hpfl.reporting.compare_figure import compare_figure
+from hpfl.reporting.figures import draw_run, running_median, waiting_rounds
+from hpfl.reporting.runs import RunView
+from hpfl.reporting.store import csv_text
+from hpfl.reporting.style import FiguresUnavailableError, drawing, save, spread, time_unit
+
+RISING = [0.1 * n for n in range(1, 10)]
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    content = path.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(content) < 250_000
+    width, height = struct.unpack(">II", content[16:24])
+    return width, height
+
+
+def test_a_run_is_drawn_in_four_pictures(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "run", history(RISING, every=3))
+    accuracy = np.linspace(0.5, 1, 40)
+    (folder / "ues.csv").write_text(csv_text({"personalised_accuracy": accuracy, "global_accuracy": accuracy / 2}))
+    paths = draw_run(folder)
+    assert [path.name for path in paths] == ["progress.png", "schedule.png", "latency.png", "ues.png"]
+    assert [png_size(path) for path in paths] == [(1080, 840), (1080, 810), (1080, 465), (1080, 525)]
+
+
+def test_the_same_records_give_the_same_picture(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "run", history(RISING))
+    first = {path.name: path.read_bytes() for path in draw_run(folder, kinds=("png", "svg"))}
+    again = {path.name: path.read_bytes() for path in draw_run(folder, kinds=("png", "svg"))}
+    assert first == again
+    assert b"<svg" in first["progress.svg"]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [record(1)],
+        [evaluated(1, 0.5)],
+        [evaluated(1, 0.5, personalised_accuracy=None, global_accuracy=None, personalised_accuracy_p10=None)],
+        [record(1, latency_s=0.0, time_s=0.0, scheduled=(), num_scheduled=0)],
+    ],
+)
+def test_odd_and_short_runs_can_be_drawn(tmp_path: Path, records: list) -> None:
+    assert len(draw_run(folder_of(tmp_path / "run", records))) == 3
+    runs = [RunView(label=name, rows=[line.to_json() for line in records]) for name in "ab"]
+    png_size(compare_figure(runs, tmp_path / "compare.png"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_any_number_of_runs_can_be_compared(tmp_path: Path, count: int) -> None:
+    runs = [view(f"run {n}", RISING, latency_s=1.0 + n) for n in range(count)]
+    width, height = png_size(compare_figure(runs, tmp_path / "compare.png"))
+    assert width == 1140
+    assert height > 800
+
+
+def test_waits_count_rounds_since_the_last_call() -> None:
+    calls = [(0,), (0, 1), (1,), (0,)]
+    run = RunView(label="a", rows=[record(n + 1, scheduled=edges).to_json() for n, edges in enumerate(calls)])
+    nan = np.nan
+    np.testing.assert_array_equal(waiting_rounds(run), [[0, 0, nan, 1], [nan, 1, 0, nan]])
+
+
+def test_labels_are_pushed_apart_in_order_and_stay_below_the_top() -> None:
+    places = spread([0.9, 0.95, 0.2, 0.94], 0.1, 0.92)
+    assert places == pytest.approx([0.72, 0.92, 0.2, 0.82])
+
+
+def test_a_running_median_ignores_outliers() -> None:
+    values = np.ones(50)
+    values[20] = 1000
+    assert (running_median(values) == 1).all()
+
+
+def test_times_are_shown_in_the_unit_one_would_use() -> None:
+    assert [time_unit(seconds)[1] for seconds in (100, 1000, 20_000, 400_000)] == ["s", "min", "h", "d"]
+
+
+def test_without_matplotlib_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(FiguresUnavailableError, match=r"pip install 'hpfl\[figures\]'"), drawing(1, 1):
+        pass
+
+
+def test_pyplot_is_never_touched(tmp_path: Path) -> None:
+    before = "matplotlib.pyplot" in sys.modules
+    compare_figure([view("a", RISING)], tmp_path / "a.png")
+    assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:
+    with drawing(1, 1) as figure, pytest.raises(ValueError, match=r"wanted \.png or \.svg"):
+        save(figure, tmp_path / "figure.gif")
