@@ -1,3 +1,29 @@
-"""Hierarchical personalised federated learning over mobile edge networks."""
+"""Hierarchical personalised federated learning over mobile edge networks.
+
+config = hpfl.preset("quickstart")
+config.planning.rho = 0.5
+result = hpfl.run(config)
+result.rounds, result.summary
+"""
 
 __version__ = "0.1.0"
+
+from hpfl.config import Config, ConfigError, load, preset
+from hpfl.experiment import Hooks, RunResult, run
+from hpfl.planning.planners import PLANNERS, plan
+from hpfl.planning.problem import Plan, RoundProblem
+
+__all__ = [
+    "PLANNERS",
+    "Config",
+    "ConfigError",
+    "Hooks",
+    "Plan",
+    "RoundProblem",
+    "RunResult",
+    "__version__",
+    "load",
+    "plan",
+    "preset",
+    "run",
+]

@@ -12,8 +12,8 @@ import hpfl
 from hpfl.cli_demo import demo_command
 from hpfl.cli_errors import reported
 from hpfl.cli_plan import plan_command
-from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_toml
 from hpfl.cli_running import run_with_display
+from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_toml
 from hpfl.experiment import RunResult
 from hpfl.planning.planners import PLANNERS
 from hpfl.reporting.compare import compare_command_output
@@ -40,7 +40,7 @@ SetOption = Annotated[
 
 @app.command("run", epilog="Example: hpfl run quickstart --set planning.planner=random --rounds 50 --out runs/random")
 @reported
-def run_command(
+def run_command(  # noqa: PLR0917  every option is passed by name
     source: Source,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="runs/NAME")] = None,
     system: SystemOption = None,
@@ -97,7 +97,9 @@ def presets_command() -> None:
 @reported
 def compare_command(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of results.")],
-    target: Annotated[float | None, typer.Option(help="Personalised accuracy to time.", show_default="reached by all")] = None,
+    target: Annotated[
+        float | None, typer.Option(help="Personalised accuracy to time.", show_default="reached by all")
+    ] = None,
     figure: Annotated[Path | None, typer.Option(help="Where to draw.", show_default="compare.png")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per run instead of a table.")] = False,
 ) -> None:

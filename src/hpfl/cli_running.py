@@ -24,15 +24,15 @@ def run_with_display(
     title: str = "",
 ) -> RunResult:
     """Run with a live display, then draw the figures of what there is."""
-    with stopping_after_round() as stops:
-        with RunDisplay(total_rounds=config.training.rounds, title=title, quiet=quiet) as display:
-            hooks = Hooks(
-                on_round=display.update,
-                should_stop=lambda: bool(stops),
-                note=display.note,
-                download=download_progress(quiet=quiet),
-            )
-            result = run(config, out=folder, resume=resume, device=device, data_dir=data_dir, hooks=hooks)
+    display = RunDisplay(total_rounds=config.training.rounds, title=title, quiet=quiet)
+    with stopping_after_round() as stops, display:
+        hooks = Hooks(
+            on_round=display.update,
+            should_stop=lambda: bool(stops),
+            note=display.note,
+            download=download_progress(quiet=quiet),
+        )
+        result = run(config, out=folder, resume=resume, device=device, data_dir=data_dir, hooks=hooks)
     draw_run(folder)
     return result
 

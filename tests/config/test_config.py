@@ -90,6 +90,11 @@ def test_two_tier_systems_are_one_edge_without_backhaul():
     assert config.learning.inner_lr == 0.0
 
 
+def test_two_tier_systems_gather_whatever_network_was_asked_for():
+    config = load("quickstart", system="fl", overrides=["network.edges=4", "network.ues_per_edge=3"])
+    assert (config.network.edges, config.network.num_ues) == (1, 12)
+
+
 def test_shared_model_systems_are_evaluated_with_the_presets_adaptation_step(tmp_path):
     assert load("quickstart", system="hfl").evaluation.inner_lr == 0.03
     path = tmp_path / "mine.toml"

@@ -1,4 +1,6 @@
-"""The whole machine against loops written with plain PyTorch and nothing of ours but the dealt data and the schedule."""
+"""The whole machine against plain PyTorch loops that share only the dealt data and the schedule."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -39,8 +41,8 @@ def simulated(system, *overrides):
 
 def ue_data(dataset, simulation):
     rows, offsets = simulation.population.shards.source_rows()
-    for begin, end in zip(offsets, offsets[1:], strict=False):
-        x = torch.from_numpy(dataset.inputs[rows[begin:end]]).to(torch.float64).flatten(1) / 255
+    for begin, end in itertools.pairwise(offsets):
+        x = (torch.from_numpy(dataset.inputs[rows[begin:end]]).float() / 255).double().flatten(1)
         yield x, torch.from_numpy(dataset.targets[rows[begin:end]])
 
 
@@ -114,9 +116,7 @@ def test_hfl_equals_an_independent_semi_asynchronous_fedavg():
 
 
 def test_broadcast_to_all_makes_every_update_fresh():
-    config, dataset, simulation, state, records = simulated(
-        "hpfl", "planning.planner=random", "training.broadcast=all"
-    )
+    config, dataset, simulation, state, records = simulated("hpfl", "planning.planner=random", "training.broadcast=all")
     expected = semi_asynchronous_loop(
         simulation.start.params,
         by_edge(dataset, simulation),
@@ -183,7 +183,9 @@ def test_several_local_steps_and_edge_rounds_equal_an_independent_loop():
 
 @pytest.mark.parametrize("planner", ["random", "joint", "paper", "shpfl", "alternating"])
 def test_staleness_never_exceeds_its_bound(planner):
-    config, _, _, _, records = simulated("hpfl", f"planning.planner={planner}", "training.rounds=20", "planning.max_edges=1")
+    config, _, _, _, records = simulated(
+        "hpfl", f"planning.planner={planner}", "training.rounds=20", "planning.max_edges=1"
+    )
     assert max(record.max_staleness for record in records) <= config.planning.staleness_bound
     assert max(record.max_staleness for record in records) > 0
 

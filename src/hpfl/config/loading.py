@@ -24,11 +24,16 @@ SYSTEMS: dict[str, str] = {
 }
 """Systems are settings of the same few fields, never separate code."""
 
+_TWO_TIERS = ("fl", "pfl")
+_SHAPE = ("network.edges", "network.ues_per_edge")
+
 
 def preset_names() -> tuple[str, ...]:
     """The shipped presets."""
     order = {"quickstart": 0, "paper-mnist": 1, "paper-cifar10": 2}
-    names = [entry.name.removesuffix(".toml") for entry in files("hpfl.presets").iterdir() if entry.name.endswith(".toml")]
+    names = [
+        entry.name.removesuffix(".toml") for entry in files("hpfl.presets").iterdir() if entry.name.endswith(".toml")
+    ]
     return tuple(sorted(names, key=lambda name: (order.get(name, 9), name)))
 
 
@@ -45,11 +50,17 @@ def preset(name: str, *, system: str | None = None) -> Config:
 
 
 def load(source: str | Path, *, system: str | None = None, overrides: Iterable[str] = ()) -> Config:
-    """A preset's name or a TOML file, then a system, then `section.key=value` overrides; validated whole."""
-    config = validated(_tree(source))
+    """A preset's name or a TOML file with `section.key=value` overrides, as a system; validated whole.
+
+    Overrides win over the system, but for the shape of the network, which a two-tier system gathers under one edge.
+    """
+    overrides = list(overrides)
+    config = with_overrides(validated(_tree(source)), overrides)
     if system is not None:
-        config = apply_system(config, system)
-    return resolve(with_overrides(config, overrides))
+        shape = _SHAPE if system in _TWO_TIERS else ()
+        kept = [text for text in overrides if not text.strip().startswith(shape)]
+        config = with_overrides(apply_system(config, system), kept)
+    return resolve(config)
 
 
 def validated(tree: Mapping[str, Any]) -> Config:
@@ -80,7 +91,7 @@ def apply_system(config: Config, system: str) -> Config:
         tree["evaluation"]["inner_lr"] = config.learning.inner_lr
     if system in {"fl", "hfl"}:
         tree["learning"]["inner_lr"] = 0.0
-    if system in {"fl", "pfl"}:
+    if system in _TWO_TIERS:
         tree["network"].update(edges=1, ues_per_edge=config.network.num_ues, backhaul=False)
         tree["planning"]["planner"] = "full"
     if system == "shpfl":
@@ -117,7 +128,9 @@ def _tree(source: str | Path) -> Tree:
     if not path.is_file():
         raise ConfigError(f"{source} is neither a file nor a preset; the presets are {', '.join(preset_names())}")
     if path.stat().st_size > _LARGEST_FILE_BYTES:
-        raise ConfigError(f"{source} has {path.stat().st_size} bytes; a configuration has at most {_LARGEST_FILE_BYTES}")
+        raise ConfigError(
+            f"{source} has {path.stat().st_size} bytes; a configuration has at most {_LARGEST_FILE_BYTES}"
+        )
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -39,7 +39,7 @@ def _item(value: Any, comment: str) -> Item:
         table = tomlkit.inline_table()
         table.update(plain)
         plain = table
-    item = tomlkit.item(plain)
+    item: Item = tomlkit.item(plain)
     item.comment(comment)
     return item
 

@@ -169,7 +169,7 @@ class TrainingConfig(Section):
 class PlanningConfig(Section):
     """Who uploads, with how many Hz."""
 
-    planner: str = key("joint", "how sets and bandwidths are chosen; `hpfl presets --planners` lists them")
+    planner: str = key("paper", "how sets and bandwidths are chosen; `hpfl presets --planners` lists them")
     rho: float = key(0.8, "weight of data importance against latency", ge=0, le=1)
     phi: float | Auto = key("auto", "scale of importance; auto is 5 beta S^2 / A (Theorem 1)")
     max_edges: int = key(15, "most edges wanted per round, A", ge=1)
@@ -222,7 +222,9 @@ class Config(Section):
         if isinstance(given, list) and len(given) != self.network.edges:
             raise ValueError(f"network.ues_per_edge lists {len(given)} edges; network.edges is {self.network.edges}")
         if not self.network.backhaul and self.network.edges != 1:
-            raise ValueError(f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}")
+            raise ValueError(
+                f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
+            )
         return self
 
     @model_validator(mode="after")

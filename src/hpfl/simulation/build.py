@@ -144,7 +144,8 @@ def touched_samples(config: Config, num_samples: IntArray) -> NDArray[np.float64
     training = local_training(config)
     drawn = training.batch_size
     per_step = num_samples if drawn is None else np.minimum(num_samples, drawn) * len(training.roles)
-    return per_step * float(training.local_steps * config.training.edge_rounds)
+    steps = training.local_steps * config.training.edge_rounds
+    return np.asarray(per_step * steps, dtype=np.float64)
 
 
 def _labels(dataset: Dataset) -> IntArray:
@@ -228,7 +229,9 @@ def _executor(config: Config, task: Task, cohort: Cohort, fleet: Fleet, sample_b
         fleet=fleet,
         radio=Radio(
             ue_path=PathLoss(gain_at_1m_linear=db_to_linear(network.ue_gain_db), exponent=network.path_loss_exponent),
-            edge_path=PathLoss(gain_at_1m_linear=db_to_linear(network.edge_gain_db), exponent=network.path_loss_exponent),
+            edge_path=PathLoss(
+                gain_at_1m_linear=db_to_linear(network.edge_gain_db), exponent=network.path_loss_exponent
+            ),
             fading=FADINGS.get(network.fading),
             noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
         ),

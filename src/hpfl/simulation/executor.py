@@ -59,9 +59,7 @@ class SimulatedExecutor:
         """Awaiting edges compute their updates; fading is drawn anew."""
         pending, importance = self._computed(state)
         work, clock = self.clock.remaining(state.clock, self._fresh_work(), state.awaiting)
-        return Observation(
-            links=self._links(state.round, work), pending=pending, importance=importance, clock=clock
-        )
+        return Observation(links=self._links(state.round, work), pending=pending, importance=importance, clock=clock)
 
     def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
         """Let the clock carry the plan out; the arrived edges' updates are read from what was pending."""
@@ -115,8 +113,10 @@ class SimulatedExecutor:
 
     def _edge_weights(self) -> FloatArray:
         weights = member_weights(self.fleet.num_samples, self.edge_settings)
+        if self.edge_settings.weighting == "uniform":
+            return np.ones(self.fleet.num_edges)
         totals = np.bincount(self.fleet.edge_of_ue, weights=weights, minlength=self.fleet.num_edges)
-        return totals if self.edge_settings.weighting == "samples" else np.ones(self.fleet.num_edges)
+        return np.asarray(totals, dtype=np.float64)
 
     def _fresh_work(self) -> Work:
         fleet, load = self.fleet, self.load

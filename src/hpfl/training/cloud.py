@@ -75,7 +75,9 @@ def step(params: torch.Tensor, updates: Sequence[EdgeUpdate], settings: CloudSet
     moved = (params.to(torch.float64) - settings.outer_lr * direction).to(params.dtype)
     if not bool(torch.isfinite(moved).all()):
         members = [update.member for update in updates]
-        raise DivergedError(f"the update of edges {members} makes the model infinite or NaN; try a smaller learning rate")
+        raise DivergedError(
+            f"the update of edges {members} makes the model infinite or NaN; try a smaller learning rate"
+        )
     return moved
 
 

@@ -39,7 +39,7 @@ def member_weights(num_samples: IntArray, settings: EdgeSettings) -> FloatArray:
     return np.asarray(counts, dtype=np.float64)
 
 
-def edge_updates(  # noqa: PLR0913  a round is all of these
+def edge_updates(
     cohort: Cohort,
     params: torch.Tensor,
     *,
@@ -50,7 +50,7 @@ def edge_updates(  # noqa: PLR0913  a round is all of these
     settings: EdgeSettings,
     streams: Streams,
 ) -> EdgeResult:
-    """`u_k = (w_v - edge model) / beta` for every edge in `edge_of_member` (positions 0..E-1), all starting at `params`."""
+    """`u_k = (w_v - edge model) / beta` of the edges 0..E-1 in `edge_of_member`, all starting at `params`."""
     num_edges = int(edge_of_member.max()) + 1
     total: torch.Tensor | None = None
     start = params

@@ -1,4 +1,4 @@
-"""The way of one round: observe, plan, execute, aggregate, broadcast, record. Once, here, for simulation and deployment."""
+"""The way of one round, simulated or real: observe, plan, execute, aggregate, broadcast, record."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

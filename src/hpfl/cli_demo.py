@@ -1,0 +1,48 @@
+"""`hpfl demo`: what scheduling and bandwidth allocation are worth, in a minute, on embedded data."""
+
+import itertools
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from hpfl.cli_errors import reported
+from hpfl.cli_running import run_with_display
+from hpfl.config import SYSTEMS, load
+from hpfl.reporting.compare import compare_command_output
+
+_DEFAULT = Path("runs") / "demo"
+
+
+@reported
+def demo_command(
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default=str(_DEFAULT))] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of each run.", show_default="the preset's")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed, another network.")] = 0,
+) -> None:
+    """Train HPFL and SHPFL over the same simulated network and compare the time each needs.
+
+    Both train the same personalised model on the same 200 UEs under 20 edges. HPFL plans who uploads and with how many
+    Hz; SHPFL takes random edges and splits the bandwidth evenly.
+    """
+    console = Console()
+    folder = out or _unused(_DEFAULT)
+    changes = [f"training.seed={seed}", *([f"training.rounds={rounds}"] if rounds is not None else [])]
+    for system in ("hpfl", "shpfl"):
+        config = load("quickstart", system=system, overrides=changes)
+        console.print(f"[bold]{system.upper()}[/bold]: {escape(SYSTEMS[system])} (planner {config.planning.planner})")
+        if not run_with_display(config, folder / system, title=system.upper()).completed:
+            raise typer.Exit(130)
+    console.print()
+    compare_command_output(
+        [folder / "hpfl", folder / "shpfl"], target=None, figure=folder / "compare.png", as_json=False
+    )
+    console.print("Next: hpfl presets, hpfl show quickstart, docs/tutorial.md")
+
+
+def _unused(folder: Path) -> Path:
+    """The folder, or the first of folder-2, folder-3, ... that does not exist yet."""
+    numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(path for path in itertools.chain([folder], numbered) if not path.exists())

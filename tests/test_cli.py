@@ -1,0 +1,124 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from hpfl.cli import app
+
+SMALL = [
+    part
+    for text in (
+        "network.edges=3",
+        "network.ues_per_edge=2",
+        "data.samples_per_ue=[5, 9]",
+        "evaluation.test_samples=5",
+        "evaluation.every=1",
+        "planning.max_edges=2",
+    )
+    for part in ("--set", text)
+]
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_run_leaves_results_and_figures_and_says_where(tmp_path):
+    result = invoke("run", "quickstart", *SMALL, "--rounds", 3, "--out", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    assert str(tmp_path / "r") in result.output.replace("\n", "")
+    assert {path.name for path in (tmp_path / "r").iterdir()} >= {
+        "rounds.jsonl",
+        "summary.json",
+        "config.toml",
+        "model.safetensors",
+        "ues.csv",
+        "figures",
+    }
+    assert list((tmp_path / "r" / "figures").glob("*.png"))
+
+
+def test_quiet_says_nothing(tmp_path):
+    result = invoke("run", "quickstart", *SMALL, "--rounds", 2, "--out", tmp_path / "r", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "quickstart", "--set", "planning.rho=1.4"], "planning.rho is 1.4"),
+        (["run", "quickstart", "--set", "planning.roh=0.4"], "did you mean planning.rho?"),
+        (["run", "quickstart", "--system", "hpf"], "no system is called 'hpf'"),
+        (["run", "nowhere.toml"], "neither a file nor a preset"),
+        (["run", "quickstart", "--device", "tpu"], "device is 'tpu'"),
+        (["run", "quickstart", "--rounds", "0"], "training.rounds is 0"),
+        (["show", "quickstrat"], "the presets are quickstart"),
+        (["compare", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_status_2(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_data_says_exactly_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("run", "paper-mnist", "--data-dir", tmp_path / "empty")
+    assert result.exit_code == 2
+    assert "--data-dir" in result.stderr
+
+
+def test_a_full_folder_is_refused_naming_resume(tmp_path):
+    assert invoke("run", "quickstart", *SMALL, "--rounds", 1, "--out", tmp_path / "r", "-q").exit_code == 0
+    result = invoke("run", "quickstart", *SMALL, "--rounds", 1, "--out", tmp_path / "r")
+    assert result.exit_code == 2
+    assert "--resume" in result.stderr
+
+
+def test_show_prints_toml_that_runs(tmp_path):
+    shown = invoke("show", "quickstart", "--set", "training.rounds=1", *SMALL)
+    (tmp_path / "mine.toml").write_text(shown.stdout)
+    assert "bandwidth_hz = 5000000.0 # [Hz]" in shown.stdout
+    assert invoke("run", tmp_path / "mine.toml", "--out", tmp_path / "r", "-q").exit_code == 0
+
+
+def test_presets_lists_presets_systems_and_planners():
+    text = invoke("presets").stdout
+    assert all(name in text for name in ("quickstart", "paper-mnist", "paper-cifar10", "shpfl", "joint", "alternating"))
+
+
+def test_compare_prints_one_row_per_run_and_draws(tmp_path):
+    for name in ("full", "random"):
+        invoke(
+            "run",
+            "quickstart",
+            *SMALL,
+            "--rounds",
+            4,
+            "-q",
+            "--out",
+            tmp_path / name,
+            "--set",
+            f"planning.planner={name}",
+        )
+    folders = [tmp_path / "full", tmp_path / "random"]
+    result = invoke("compare", *folders, "--figure", tmp_path / "c.png")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "c.png").stat().st_size > 10_000
+    rows = [
+        json.loads(line)
+        for line in invoke("compare", *folders, "--json", "--figure", tmp_path / "d.png").stdout.splitlines()
+    ]
+    assert [row["planner"] for row in rows] == ["full", "random"]
+
+
+def test_help_of_every_command_teaches():
+    for name in ("run", "show", "presets", "compare", "plan", "demo"):
+        result = invoke(name, "--help")
+        assert result.exit_code == 0
+        assert len(result.stdout) > 200

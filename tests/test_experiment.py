@@ -1,0 +1,167 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+import safetensors.torch
+import torch
+
+import hpfl
+from hpfl.reporting.store import OutputError
+from hpfl.training.record import MEASURED_FIELDS
+
+SMALL = [
+    "network.edges=4",
+    "network.ues_per_edge=3",
+    "data.samples_per_ue=[5, 20]",
+    "evaluation.test_samples=10",
+    "evaluation.every=2",
+    "planning.max_edges=2",
+    "planning.staleness_bound=3",
+    "training.rounds=9",
+    "training.checkpoint_every=2",
+]
+
+
+def small(*overrides):
+    return hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+
+
+def repeatable(rounds):
+    return [{key: value for key, value in row.items() if key not in MEASURED_FIELDS} for row in rounds]
+
+
+def same_model(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one) and one.keys() == other.keys()
+
+
+def test_ten_lines_of_python_give_rounds_summary_and_model():
+    config = small()
+    config.planning.rho = 0.5
+    result = hpfl.run(config)
+    table = pd.DataFrame(result.rounds)
+    assert table["round"].tolist() == list(range(1, 10))
+    assert table["personalised_accuracy"].notna().tolist() == [row % 2 == 0 or row == 9 for row in range(1, 10)]
+    assert result.summary["rounds"] == 9
+    assert result.completed
+
+
+@pytest.mark.parametrize("planner", ["random", "joint", "paper"])
+def test_the_same_seed_gives_the_same_bits(planner):
+    one, other = (hpfl.run(small(f"planning.planner={planner}")) for _ in range(2))
+    assert repeatable(one.rounds) == repeatable(other.rounds)
+    assert same_model(one.model, other.model)
+
+
+def test_another_seed_gives_another_run():
+    assert repeatable(hpfl.run(small()).rounds) != repeatable(hpfl.run(small("training.seed=1")).rounds)
+
+
+def test_another_memory_budget_changes_rounding_only():
+    wide = hpfl.run(small("learning.dtype=float64", "learning.batch_size=4"))
+    tight = hpfl.run(small("learning.dtype=float64", "learning.batch_size=4", "learning.memory_gb=0.05"))
+    assert [row["scheduled"] for row in wide.rounds] == [row["scheduled"] for row in tight.rounds]
+    for name in wide.model:
+        assert torch.allclose(wide.model[name], tight.model[name], rtol=0, atol=1e-12)
+
+
+def test_results_are_files_that_pandas_and_safetensors_read(tmp_path):
+    out = tmp_path / "run"
+    result = hpfl.run(small(), out=out)
+    table = pd.read_json(out / "rounds.jsonl", lines=True)
+    assert len(table) == 9
+    assert set(PROMISED.split()) <= set(table.columns)
+    assert same_model(safetensors.torch.load_file(out / "model.safetensors"), result.model)
+    ues = pd.read_csv(out / "ues.csv")
+    assert len(ues) == 12
+    assert {"edge", "samples", "labels", "personalised_accuracy", "global_accuracy", "energy_j"} <= set(ues.columns)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["seed"] == 0
+    assert hpfl.load(out / "config.toml") == small()
+
+
+PROMISED = (
+    "round time_s latency_s num_scheduled scheduled max_staleness importance bandwidth_used_hz planning_s meta_loss "
+    "loss personalised_accuracy global_accuracy personalised_accuracy_p10"
+)
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(OutputError, match="not empty"):
+        hpfl.run(small(), out=tmp_path)
+
+
+@pytest.mark.parametrize("stop_after", [1, 2, 5])
+def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, stop_after):
+    whole = hpfl.run(small(), out=tmp_path / "whole")
+    seen = []
+    hooks = hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == stop_after)
+    assert not hpfl.run(small(), out=tmp_path / "parts", hooks=hooks).completed
+    resumed = hpfl.run(small(), out=tmp_path / "parts", resume=True)
+    assert repeatable(resumed.rounds) == repeatable(whole.rounds)
+    assert same_model(resumed.model, whole.model)
+
+
+def test_a_run_resumes_past_a_damaged_checkpoint_from_the_one_before(tmp_path):
+    whole = hpfl.run(small(), out=tmp_path / "whole")
+    seen = []
+    hpfl.run(
+        small(), out=tmp_path / "parts", hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 6)
+    )
+    newest = sorted((tmp_path / "parts" / "checkpoints").iterdir())[-1]
+    newest.write_bytes(newest.read_bytes()[:-100])
+    notes = []
+    resumed = hpfl.run(small(), out=tmp_path / "parts", resume=True, hooks=hpfl.Hooks(note=notes.append))
+    assert any(newest.name in note and "damaged" in note for note in notes)
+    assert repeatable(resumed.rounds) == repeatable(whole.rounds)
+    assert same_model(resumed.model, whole.model)
+
+
+def test_a_finished_run_can_be_prolonged_to_the_same_bits(tmp_path):
+    whole = hpfl.run(small("training.rounds=8", "evaluation.every=1"))
+    hpfl.run(small("training.rounds=3", "evaluation.every=1"), out=tmp_path / "run")
+    longer = hpfl.run(small("training.rounds=8", "evaluation.every=1"), out=tmp_path / "run", resume=True)
+    assert repeatable(longer.rounds) == repeatable(whole.rounds)
+
+
+def test_a_run_of_another_configuration_is_not_resumed(tmp_path):
+    hpfl.run(small("training.rounds=2"), out=tmp_path / "run")
+    with pytest.raises(Exception, match="another configuration"):
+        hpfl.run(small("planning.rho=0.1"), out=tmp_path / "run", resume=True)
+
+
+def command(out, *more):
+    sets = [part for text in SMALL for part in ("--set", text)]
+    hpfl_command = "from hpfl.cli import main; main()"
+    return [sys.executable, "-c", hpfl_command, "run", "quickstart", *sets, "--rounds", "40", "--out", str(out), *more]
+
+
+def test_after_kill_9_at_any_moment_resume_gives_the_uninterrupted_runs_bits(tmp_path):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(command(tmp_path / "whole", "--quiet"), check=True, env=environment)
+    out = tmp_path / "killed"
+    for wait_for in (3, 17):
+        more = ["--resume"] if (out / "rounds.jsonl").exists() else []
+        process = subprocess.Popen(command(out, "--quiet", *more), env=environment)
+        while process.poll() is None and _lines(out) < wait_for:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command(out, "--quiet", "--resume"), check=True, env=environment)
+    rounds = [
+        [json.loads(line) for line in (tmp_path / name / "rounds.jsonl").read_text().splitlines()]
+        for name in ("whole", "killed")
+    ]
+    assert repeatable(rounds[0]) == repeatable(rounds[1])
+    models = [safetensors.torch.load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed")]
+    assert same_model(*models)
+
+
+def _lines(out):
+    path = out / "rounds.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
