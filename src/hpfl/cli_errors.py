@@ -18,7 +18,15 @@ from hpfl.training.cloud import DivergedError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-REFUSALS = (ConfigError, DatasetError, PartitionError, CheckpointError, OutputError, DivergedError, NonFiniteUpdateError)
+REFUSALS = (
+    ConfigError,
+    DatasetError,
+    PartitionError,
+    CheckpointError,
+    OutputError,
+    DivergedError,
+    NonFiniteUpdateError,
+)
 
 
 def reported(command: Callable[P, R]) -> Callable[P, R]:
