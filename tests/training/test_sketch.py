@@ -27,7 +27,7 @@ def test_inner_products_are_estimated_without_bias_and_with_the_promised_error()
     pairs = [(make_projection(size, Streams(seed), width=width)(torch.stack([x, y]))) for seed in range(trials)]
     products = np.array([float(pair[0] @ pair[1]) for pair in pairs])
     norms = np.array([float(pair[0] @ pair[0]) for pair in pairs])
-    spread = float(np.sqrt((x @ x * (y @ y) + (x @ y) ** 2) / width))
+    spread = float(torch.sqrt((x @ x * (y @ y) + (x @ y) ** 2) / width))
     assert products.mean() == pytest.approx(float(x @ y), abs=4 * spread / np.sqrt(trials))
     assert products.std() <= 1.2 * spread
     assert norms.std() / float(x @ x) == pytest.approx(np.sqrt(2 / width), rel=0.2)

@@ -1,7 +1,7 @@
 """Small linear sketches of updates, from which the cloud estimates norms and inner products before any upload.
 
-A sketch of width `d` flips the sign of every coordinate at random, deals the coordinates to `d` equal groups at random and
-adds up each group. It is linear, so an edge's sketch is the mean of its UEs' sketches, and `E <Sx, Sy> = <x, y>`
+A sketch of width `d` flips the sign of every coordinate at random, deals the coordinates to `d` equal groups at random
+and adds up each group. It is linear, so an edge's sketch is the mean of its UEs' sketches, and `E <Sx, Sy> = <x, y>`
 with variance at most `(|x|^2 |y|^2 + <x, y>^2) / d`: with 64 floats the standard error of a squared norm is about 18 %.
 """
 
@@ -29,7 +29,7 @@ class Projection:
         flipped = updates.to(torch.float64)[..., self.order] * self.sign
         missing = -flipped.shape[-1] % self.width
         padded = torch.nn.functional.pad(flipped, (0, missing))
-        return padded.unflatten(-1, (-1, self.width)).sum(dim=-2)
+        return padded.reshape(*padded.shape[:-1], -1, self.width).sum(dim=-2)
 
 
 def make_projection(num_parameters: int, streams: Streams, *, width: int = DEFAULT_WIDTH) -> Projection:
