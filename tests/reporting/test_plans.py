@@ -1,5 +1,6 @@
 import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,8 +83,22 @@ def test_an_edge_left_out_has_a_row_and_no_bar():
 
 def test_a_thousand_edges_are_summed_up():
     lines = printed(1000).splitlines()
-    assert f"and {1000 - MOST_ROWS} more" in "\n".join(lines)
+    assert f"{1000 - MOST_ROWS} more" in "\n".join(lines)
     assert len(lines) < 100
+
+
+def test_long_ids_and_wide_numbers_fit_eighty_columns():
+    file = io.StringIO()
+    problem, plan = planned(2)
+    wide = {
+        "edge_ids": ("a rather long name", "b"),
+        "importance": np.array([1.23e-100, 1.0]),
+        "staleness": np.array([99999, 1]),
+    }
+    print_plan(replace(problem, **wide), plan, planning_s=1.0, console=Console(file=file, width=80))
+    assert "backhaul" in file.getvalue()
+    assert "3.00 kHz" in file.getvalue()
+    assert max(map(len, file.getvalue().splitlines())) <= 80
 
 
 def test_without_colour_there_are_no_escape_codes():

@@ -38,7 +38,7 @@ def headline(problem: RoundProblem, plan: Plan, planning_s: float) -> Text:
 
 def edge_table(problem: RoundProblem, plan: Plan) -> Table:
     """One row per edge: importance, staleness, times and bandwidth; the scheduled ones marked."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("edge", max_width=16, overflow="ellipsis", no_wrap=True)
     for name in ("uploads", "importance", "stale", "edge phase", "latency", "UEs", "backhaul"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -47,7 +47,8 @@ def edge_table(problem: RoundProblem, plan: Plan) -> Table:
     for k in rows.tolist():
         table.add_row(*_cells(problem, plan, k, ue_hz[k]), style="" if plan.scheduled[k] else "dim")
     if rows.size < plan.scheduled.size:
-        table.add_row(f"and {plan.scheduled.size - rows.size} more")
+        table.caption = f"the {rows.size} edges with the most bandwidth; {plan.scheduled.size - rows.size} more"
+        table.caption_justify = "left"
     return table
 
 
