@@ -95,8 +95,8 @@ def compare_command_output(
 
 def show(comparison: Comparison, console: Console) -> None:
     """Print the table and, below it, why the fastest was fastest."""
-    width = console.width if console.is_terminal else 200
-    console.print(table(comparison, width=width), width=width, crop=False)
+    screen = console if console.is_terminal else Console(file=console.file, width=200)
+    screen.print(table(comparison, width=screen.width))
     for sentence in explanations(comparison):
         console.print(sentence, markup=False, highlight=False, soft_wrap=not console.is_terminal)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpfl.reporting import formats, style
-from hpfl.reporting.runs import RunView
+from hpfl.reporting.runs import FloatArray, RunView
 from hpfl.reporting.why import NOTICEABLE, Way, common_target, way_to
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def compare_figure(runs: Sequence[RunView], path: Path, *, target: float | None 
         top, middle, bottom = parts
         _courses(top.subplots(), runs, wanted, ways)
         _equation(middle, runs, ways)
-        _distributions(bottom, runs)
+        _distributions(bottom, runs, ways)
         _headline(figure, runs, wanted, ways)
         return style.save(figure, path)
 
@@ -54,7 +54,8 @@ def _facts(runs: Sequence[RunView]) -> str:
 
 
 def _names(view: RunView) -> str:
-    return "".join(f"{name}, " for name in (view.system, view.planner and f"planner {view.planner}") if name)
+    system = None if view.system == view.label else view.system
+    return "".join(f"{name}, " for name in (system, view.planner and f"planner {view.planner}") if name)
 
 
 def _courses(axes: "Axes", runs: Sequence[RunView], target: float | None, ways: Sequence[Way | None]) -> None:
@@ -68,8 +69,14 @@ def _courses(axes: "Axes", runs: Sequence[RunView], target: float | None, ways: 
         axes.text(0.5, 0.5, "no run has evaluated an accuracy", ha="center", transform=axes.transAxes)
         return
     for index, (time_s, accuracy) in enumerate(values):
-        axes.plot(time_s / unit_s, accuracy, color=style.colour(index), linestyle=style.dash(index))
-        axes.plot(time_s[-1:] / unit_s, accuracy[-1:], "o", color=style.colour(index), markersize=4)
+        axes.plot(
+            time_s / unit_s,
+            accuracy,
+            color=style.colour(index),
+            linestyle=style.dash(index),
+            marker="o",
+            markersize=2.4,
+        )
     style.percent_axis(axes, float(seen.min()), float(seen.max()))
     if target is not None:
         _mark_target(axes, target, ways, unit_s)
@@ -99,7 +106,7 @@ def _name_lines(axes: "Axes", runs: Sequence[RunView]) -> None:
 
 
 def _mark_target(axes: "Axes", target: float, ways: Sequence[Way | None], unit_s: float) -> None:
-    """The target as a line; each run drops from it to the time axis, and arrows below say how much sooner."""
+    """The target as a line; from where a run reached it a line drops, and arrows say how much sooner the first was."""
     bottom, top = axes.get_ylim()
     axes.axhline(target, color=style.MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
     axes.annotate(
@@ -107,9 +114,10 @@ def _mark_target(axes: "Axes", target: float, ways: Sequence[Way | None], unit_s
         textcoords="offset points", color=style.MUTED, ha="right", va="top",
     )  # fmt: skip
     reached = sorted((way.time_s, index) for index, way in enumerate(ways) if way)
-    for time_s, index in reached:
-        axes.vlines(time_s / unit_s, bottom, target, color=style.colour(index), linewidth=1, alpha=0.8)
-        axes.plot([time_s / unit_s], [target], "o", color=style.colour(index), markersize=6, zorder=5)
+    for index, way in enumerate(ways):
+        if way:
+            axes.vlines(way.time_s / unit_s, bottom, way.accuracy, color=style.colour(index), linewidth=1, alpha=0.8)
+            axes.plot([way.time_s / unit_s], [way.accuracy], "o", color=style.colour(index), markersize=6.5, zorder=5)
     others = reached[1:] if len(reached) <= MOST_ARROWS + 1 else reached[-1:]
     for step, (time_s, _) in enumerate(others):
         height = bottom + (0.09 + 0.085 * (len(others) - 1 - step)) * (top - bottom)
@@ -169,36 +177,46 @@ def _name_rows(axes: "Axes", runs: Sequence[RunView]) -> None:
         name.set_color(style.colour(index))
 
 
-def _distributions(figure: "SubFigure", runs: Sequence[RunView]) -> None:
-    """What rounds were like over each whole run: latency, edges called, age of the updates used."""
-    panels = figure.subplots(1, 3, sharey=True)
-    for axes, (name, label) in zip(
-        panels,
-        (
-            ("latency_s", "round latency (s)"),
-            ("num_scheduled", "edges scheduled per round"),
-            ("mean_staleness", "mean staleness (rounds)"),
-        ),
-        strict=True,
-    ):
-        _boxes(axes, [view.column(name) for view in runs])
+def _distributions(figure: "SubFigure", runs: Sequence[RunView], ways: Sequence[Way | None]) -> None:
+    """What rounds were like on the way: how long, how many edges, how fast on the air, how old the updates."""
+    counted = [way.rounds if way else len(view.rows) for view, way in zip(runs, ways, strict=True)]
+    panels = figure.subplots(1, 4, sharey=True)
+    for axes, (label, values) in zip(panels, _round_figures(runs).items(), strict=True):
+        _boxes(axes, [column[:count] for column, count in zip(values, counted, strict=True)])
         axes.set_xlabel(label)
-    panels[0].set_title("All rounds: median, middle half, 5 to 95 %")
+    until = "Rounds until the target" if all(ways) else "Rounds until the target, or all where it was not reached"
+    title = f"{until if any(ways) else 'All rounds'}: median, middle half, 5 to 95 %"
+    figure.suptitle(title, x=0.012, ha="left", fontsize=9.5, fontweight="bold")
     _name_rows(panels[0], runs)
 
 
-def _boxes(axes: "Axes", columns: Sequence[np.ndarray]) -> None:
+def _round_figures(runs: Sequence[RunView]) -> dict[str, list[FloatArray]]:
+    return {
+        "round latency (s)": [view.column("latency_s") for view in runs],
+        "edges scheduled": [view.column("num_scheduled") for view in runs],
+        "uplink (Mbit/s)": [_uplink_mbps(view) for view in runs],
+        "staleness (rounds)": [view.column("mean_staleness") for view in runs],
+    }
+
+
+def _uplink_mbps(view: RunView) -> FloatArray:
+    seconds = view.column("latency_s")
+    return view.column("uplink_bits") / np.where(seconds > 0, seconds, np.nan) / 1e6
+
+
+def _boxes(axes: "Axes", columns: Sequence[FloatArray]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    for index, values in enumerate(columns):
+    known = [np.nan_to_num(values) for values in columns]
+    for index, values in enumerate(known):
         low, first, median, third, high = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
         shade = style.colour(index)
         axes.hlines(index, low, high, color=shade, linewidth=1.2)
         axes.barh(index, third - first, left=first, height=0.5, color=shade, alpha=0.35, edgecolor="none")
         axes.vlines(median, index - 0.3, index + 0.3, color=shade, linewidth=2.2)
-    right = max(float(np.quantile(values, 0.95)) for values in columns) or 1.0
+    right = max(float(np.quantile(values, 0.95)) for values in known) or 1.0
     axes.set_xlim(-0.02 * right, 1.06 * right)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=right > 5, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=right > 5, steps=[1, 2, 5, 10]))
     axes.grid(visible=False)
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)

@@ -68,7 +68,8 @@ def latency_figure(view: RunView, path: Path) -> Path:
         latency = view.column("latency_s")
         course.plot(np.arange(1, len(latency) + 1), latency, ".", color=style.SKY, markersize=3, alpha=0.7)
         course.plot(np.arange(1, len(latency) + 1), running_median(latency), color=style.BLUE)
-        course.set(xlabel="round", ylabel="round latency (s)", title="Round by round, and running median")
+        course.set(xlabel="round", ylabel="round latency (s)", title="Round by round")
+        course.text(0.98, 0.03, "line: running median", ha="right", color=style.MUTED, transform=course.transAxes)
         course.set_ylim(bottom=0, top=float(latency.max()) * 1.08 or 1)
         _latency_histogram(spread, latency)
         edges = view.column("num_scheduled")
@@ -134,12 +135,13 @@ def _mark_target(axes: "Axes", view: RunView, unit_s: float) -> None:
     reached = None if target is None else time_to_target(view.rows, target)
     if reached is None:
         return
+    bottom, height = axes.get_ylim()[0], view.rows[reached.round - 1]["personalised_accuracy"]
     axes.axhline(target, color=style.MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
-    axes.plot([reached.time_s / unit_s], [target], "o", color=style.INK, markersize=5, zorder=5)
-    axes.vlines(reached.time_s / unit_s, axes.get_ylim()[0], target, color=style.MUTED, linewidth=0.8)
+    axes.vlines(reached.time_s / unit_s, bottom, height, color=style.MUTED, linewidth=0.8)
+    axes.plot([reached.time_s / unit_s], [height], "o", color=style.INK, markersize=5, zorder=5)
     axes.annotate(
         f"{formats.share(target)} after {formats.seconds(reached.time_s)}, round {reached.round}",
-        (reached.time_s / unit_s, axes.get_ylim()[0]),
+        (reached.time_s / unit_s, bottom),
         xytext=(6, 6),
         textcoords="offset points",
         bbox={"facecolor": style.PAPER, "edgecolor": "none", "alpha": 0.85, "pad": 1.5},
@@ -241,10 +243,18 @@ def _gain(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
     from matplotlib.ticker import PercentFormatter
 
     axes.plot([0, 1], [0, 1], color=style.MUTED, linewidth=0.8)
-    axes.plot(common, personal, "o", color=style.BLUE, markersize=4, alpha=0.4, markeredgewidth=0)
+    places, counts = np.unique(np.stack([common, personal]), axis=1, return_counts=True)
+    sizes = 12 + 250 * counts / max(1, len(personal))
+    axes.scatter(places[0], places[1], s=sizes, color=style.BLUE, alpha=0.55, linewidths=0, clip_on=False)
     better = float(np.mean(personal > common)) if len(personal) else 0.0
-    axes.text(0.97, 0.05, f"better off\n{formats.share(better)} of UEs", ha="right", transform=axes.transAxes)
-    axes.set(xlabel="global accuracy", ylabel="personalised accuracy", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    axes.text(
+        0.97,
+        0.05,
+        f"{formats.share(better)} of UEs better off\nwith personalisation",
+        ha="right",
+        transform=axes.transAxes,
+    )
+    axes.set(xlabel="global accuracy", ylabel="personalised accuracy", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
@@ -252,4 +262,5 @@ def _gain(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
 def _title(figure: "Figure", view: RunView, what: str) -> None:
     names = [name for name in (view.system, view.planner and f"planner {view.planner}") if name]
     length = f"{len(view.rows)} rounds, {formats.seconds(view.rows[-1]['time_s'])} of simulated time"
-    style.headline(figure, what, "  ·  ".join([view.label, *names, length]))
+    label = [] if view.label == view.system else [view.label]
+    style.headline(figure, what, "  ·  ".join([*label, *names, length]))

@@ -4,7 +4,7 @@ import csv
 import io
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,20 +68,21 @@ class RunView:
 
 
 def load_run(folder: Path | str, *, label: str | None = None) -> RunView:
-    """Read a folder of results; its name is its label unless another is given."""
+    """Read a folder of results; its name is its label unless another is given (`hpfl` becomes HPFL if it is)."""
     folder = Path(folder)
     if not folder.is_dir():
         raise OutputError(f"{folder} is not a folder of results")
     rows = read_rounds(folder)
     if not rows:
         raise OutputError(f"{folder / ROUNDS} has no rounds yet")
-    return RunView(
+    view = RunView(
         label=label or folder.resolve().name,
         rows=rows,
         config=_config(folder / CONFIG),
         summary=read_summary(folder) if (folder / SUMMARY).exists() else {},
         ues=_table(folder / UES),
     )
+    return replace(view, label=view.system) if view.system and view.label == view.system.lower() else view
 
 
 def load_runs(folders: Sequence[Path | str]) -> list[RunView]:
@@ -92,7 +93,7 @@ def load_runs(folders: Sequence[Path | str]) -> list[RunView]:
     depth = 1
     while len({path.parts[-depth:] for path in paths}) < len(paths):
         depth += 1
-    return [load_run(path, label="/".join(path.parts[-depth:])) for path in paths]
+    return [load_run(path, label=None if depth == 1 else "/".join(path.parts[-depth:])) for path in paths]
 
 
 def _config(path: Path) -> dict[str, Any]:

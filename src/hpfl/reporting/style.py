@@ -129,7 +129,11 @@ def rounds_on_top(axes: "Axes", time_s: FloatArray, unit_s: float) -> None:
     from matplotlib.ticker import MaxNLocator
 
     candidates = MaxNLocator(7, integer=True).tick_values(0, len(time_s))
-    chosen = [int(number) for number in candidates if 1 <= number <= len(time_s)]
+    least_s = 0.045 * float(time_s[-1])
+    chosen: list[int] = []
+    for number in (int(candidate) for candidate in candidates if 1 <= candidate <= len(time_s)):
+        if not chosen or time_s[number - 1] - time_s[chosen[-1] - 1] > least_s:
+            chosen.append(number)
     top = axes.twiny()
     top.set_xlim(axes.get_xlim())
     top.set_xticks([time_s[number - 1] / unit_s for number in chosen], [str(number) for number in chosen])

@@ -19,7 +19,7 @@ SUCCESSIVE = 3
 
 
 class Reached(NamedTuple):
-    """When a target was reached, in simulated seconds and rounds."""
+    """When a target was reached: simulated seconds, and the round."""
 
     time_s: float
     round: int

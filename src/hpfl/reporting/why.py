@@ -21,6 +21,7 @@ class Way:
     label: str
     time_s: float
     rounds: int
+    accuracy: float
     edges_per_round: float
     staleness: float
     uplink_bits: float | None
@@ -54,6 +55,7 @@ def way_to(view: RunView, target: float) -> Way | None:
         label=view.label,
         time_s=reached.time_s,
         rounds=reached.round,
+        accuracy=rows[-1]["personalised_accuracy"],
         edges_per_round=float(np.mean(view.column("num_scheduled")[: reached.round])),
         staleness=float(np.mean(view.column("mean_staleness")[: reached.round])),
         uplink_bits=total(rows, "uplink_bits"),
