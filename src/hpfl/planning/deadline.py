@@ -49,7 +49,8 @@ def _solve(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, slack_s: flo
         unbalanced = float(np.abs(mismatch(found)).max())
         if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz and unbalanced <= _BALANCED:
             return Deadline(slack_s, split, low)
-        ahead_hz, ahead_slope = _foresee(split, found)
+        edge_hz, edge_slope = foresee(split, found)
+        ahead_hz, ahead_slope = float(edge_hz.sum()), float(edge_slope.sum())
         next_s = _next_slack(slack_s, ahead_hz / bandwidth_hz, ahead_hz / ahead_slope, (low, high))
         growth = np.log((next_s + spare_s) / edge_slack_s)
         slack_s, logit = next_s, logit_step(found, edge_slack_s, logit, growth)
@@ -76,23 +77,29 @@ def _solve_nested(
     )
 
 
-def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float, FloatArray]:
-    """A first deadline and first splits, from links that need `work / slack` Hz."""
+def starting_work(load: Load, bandwidth_hz: float) -> tuple[FloatArray, FloatArray]:
+    """Rough `work` of each edge, as if `D_k(X) = work / X`, and the split `ln(g / h)` that goes with it."""
     nominal_hz = bandwidth_hz / (load.ues.size + load.edges.size)
     ue_work = load.ue_least_s * load.ue_snr_hz / (1.5 + np.log1p(load.ue_snr_hz / nominal_hz))
-    work = load.backhaul_least_s * load.backhaul_snr_hz / (1.5 + np.log1p(load.backhaul_snr_hz / nominal_hz))
+    backhaul_work = load.backhaul_least_s * load.backhaul_snr_hz
+    backhaul_work = backhaul_work / (1.5 + np.log1p(load.backhaul_snr_hz / nominal_hz))
     phase_work = np.zeros(load.edges.size)
     phase_work[load.fed] = np.add.reduceat(ue_work, load.starts) if load.fed.size else 0.0
     both = load.has_ues & load.has_backhaul
-    ratio = np.where(both, phase_work, 1.0) / np.where(both, work, 1.0)
-    joint_work = (np.sqrt(phase_work) + np.sqrt(work)) ** 2
-    slack_s = float(joint_work.sum()) / bandwidth_hz
+    ratio = np.where(both, phase_work, 1.0) / np.where(both, backhaul_work, 1.0)
+    return (np.sqrt(phase_work) + np.sqrt(backhaul_work)) ** 2, 0.5 * np.log(ratio)
+
+
+def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float, FloatArray]:
+    """A first deadline and first splits, from edges that need `work / slack` Hz."""
+    work, logit = starting_work(load, bandwidth_hz)
+    slack_s = float(work.sum()) / bandwidth_hz
     for _ in range(3):
-        parts = joint_work / (slack_s + spare_s)
+        parts = work / (slack_s + spare_s)
         total = float(parts.sum())
         step_s = (total / bandwidth_hz - 1.0) * total / float((parts / (slack_s + spare_s)).sum())
         slack_s = max(slack_s + step_s, 0.1 * slack_s)
-    return slack_s, 0.5 * np.log(ratio)
+    return slack_s, logit
 
 
 def _bound(split: Split, spare_s: FloatArray, bandwidth_hz: float) -> float:
@@ -100,14 +107,13 @@ def _bound(split: Split, spare_s: FloatArray, bandwidth_hz: float) -> float:
     return float(((split.intercept - split.slope * spare_s).sum() - bandwidth_hz) / split.slope.sum())
 
 
-def _foresee(split: Split, found: Need) -> tuple[float, float]:
-    """Total Hz and minus its slope after the coming step of the splits, to second order."""
-    bends = found.phase_bend + found.backhaul_bend
-    off = mismatch(found)
+def foresee(split: Split, found: Need) -> tuple[FloatArray, FloatArray]:
+    """Each edge's Hz and minus its slope after the coming step of the splits, to second order."""
     curvature = found.phase_slope * found.phase_bend + found.backhaul_slope * found.backhaul_bend
     saved_hz = 0.5 * (found.phase_slope - found.backhaul_slope) ** 2 / curvature
-    slope = found.backhaul_slope * np.exp(found.backhaul_bend / bends * off)
-    return float((split.hz - np.minimum(saved_hz, 0.5 * split.hz)).sum()), float(slope.sum())
+    share = found.backhaul_bend / (found.phase_bend + found.backhaul_bend)
+    slope = found.backhaul_slope * np.exp(share * mismatch(found))
+    return split.hz - np.minimum(saved_hz, 0.5 * split.hz), slope
 
 
 def _next_slack(slack_s: float, load_ratio: float, decay_s: float, bracket: tuple[float, float]) -> float:

@@ -1,0 +1,97 @@
+"""Planner `joint`: the set and its bandwidth together (problem P2), with a bound no plan can beat."""
+
+import numpy as np
+
+from hpfl.planning.bandwidth import InfeasibleError, allocate
+from hpfl.planning.deadline import starting_work
+from hpfl.planning.demand import best_split
+from hpfl.planning.load import load_of
+from hpfl.planning.outcome import Allocation, finish_plan
+from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.planning.search import Found, Task, solve
+from hpfl.rng import Stream
+
+
+def joint_plan(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
+    """The plan of least objective: exact for up to 20 edges, beyond with the gap it reports."""
+    found = joint(problem)
+    return finish_plan(problem, found.allocation, "joint", lower_bound=found.lower_bound), memory
+
+
+def joint(problem: RoundProblem) -> Found:
+    """The best set of P2 with its allocation; at `rho = 1` the most important set, and of those the fastest."""
+    task = task_of(problem)
+    if problem.rho < 1.0:
+        return solve(task)
+    allocation = _most_important(task)
+    objective = problem.objective(allocation.scheduled, allocation.round_latency_s)
+    return Found(allocation, objective, objective)
+
+
+def task_of(problem: RoundProblem) -> Task:
+    """P2 as the search sees it: edges that can finish, and how many of them."""
+    allowed = able_edges(problem)
+    if (problem.must & ~allowed).any() or not allowed.any():
+        allocate(problem, problem.must if problem.must.any() else ~allowed)
+        raise InfeasibleError("no edge can finish its round")
+    return Task(
+        problem=problem,
+        values=problem.values,
+        latency_weight=1.0 - problem.rho,
+        must=problem.must,
+        allowed=allowed,
+        least=max(1, int(problem.must.sum())),
+        most=min(problem.most_edges, int(allowed.sum())),
+    )
+
+
+def able_edges(problem: RoundProblem) -> BoolArray:
+    """Edges that some bandwidth lets finish: energy budgets may rule an edge out."""
+    load = load_of(problem, np.ones(problem.num_edges, dtype=np.bool_))
+    able = np.ones(problem.num_edges, dtype=np.bool_)
+    able[load.edges] = np.isfinite(load.least_s)
+    return able
+
+
+def _most_important(task: Task) -> Allocation:
+    """The fastest of the sets of greatest value: edges tied for the last places are chosen by what they need.
+
+    At a deadline `O` the fastest choice among edges of one value is those of least `D_k(O)`. Choosing by the need at
+    the current set's `O` gives a set that needs no more at that `O`, so it finishes no later; when nothing changes, no
+    choice finishes earlier.
+    """
+    seats = task.most - int(task.must.sum())
+    ranked = np.sort(task.values[task.allowed & ~task.must])[::-1]
+    last = max(ranked[seats - 1], 0.0) if seats else np.inf
+    surely = task.must | (task.allowed & (task.values > last))
+    tied = task.allowed & ~surely & (task.values == last)
+    seats = task.most - int(surely.sum()) if last > 0 else max(0, 1 - int(surely.sum()))
+    chosen = surely | _least(tied, seats, np.zeros(tied.size))
+    allocation = allocate(task.problem, chosen)
+    while tied.sum() > seats > 0:
+        need_hz = _needs(task.problem, task.allowed, allocation.round_latency_s)
+        chosen = surely | _least(tied, seats, need_hz)
+        faster = allocate(task.problem, chosen)
+        if faster.round_latency_s >= allocation.round_latency_s * (1.0 - 1e-11):
+            break
+        allocation = faster
+    return allocation
+
+
+def _least(tied: BoolArray, seats: int, need_hz: FloatArray) -> BoolArray:
+    """The `seats` tied edges of least need."""
+    chosen = np.zeros_like(tied)
+    chosen[np.argsort(np.where(tied, need_hz, np.inf), kind="stable")[:seats]] = True
+    return chosen
+
+
+def _needs(problem: RoundProblem, allowed: BoolArray, latency_s: float) -> FloatArray:
+    """Every edge's least Hz `D_k(O)` to finish by `latency_s`; infinite where it cannot."""
+    load = load_of(problem, allowed)
+    slack_s = latency_s - load.least_s
+    possible = slack_s > 0
+    logit = starting_work(load, problem.bandwidth_hz)[1]
+    split = best_split(load, np.where(possible, slack_s, latency_s), logit)
+    need_hz = np.where(allowed, 0.0, np.inf)
+    need_hz[load.edges] = np.where(possible, split.hz, np.inf)
+    return need_hz

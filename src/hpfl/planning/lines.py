@@ -1,0 +1,78 @@
+"""Straight lines below every edge's least bandwidth `D_k(O)`, tabulated over deadlines: what bounds a joint plan.
+
+Cell j covers the deadlines `bounds_s[j] .. bounds_s[j + 1]`; its lines touch `D_k` at `points_s[j]` and, since `D_k` is
+convex, stay below it everywhere: `D_k(O) >= intercept[j, k] - slope[j, k] O`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpfl.planning.demand import Split, best_split
+from hpfl.planning.load import Load
+from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+
+_LINKS_AT_ONCE = 1 << 14
+_BALANCED = 1e-5  # a line this far from touching loses as little
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Certified lines by cell and edge; an edge is `usable` in a cell if it can finish before the cell ends."""
+
+    points_s: FloatArray
+    bounds_s: FloatArray
+    intercept: FloatArray
+    slope: FloatArray
+    usable: BoolArray
+
+    def at(self, cells: IntArray, seconds: FloatArray) -> FloatArray:
+        """Hz that the lines of `cells` ask of every edge for the deadlines `seconds`, by cell and edge."""
+        return self.intercept[cells] - self.slope[cells] * seconds[:, None]
+
+    def least_latency_s(self, sets: BoolArray, bandwidth_hz: float) -> FloatArray:
+        """For each row of `sets` a time before which it cannot finish, close to exact near a point of the table."""
+        chosen = sets.astype(np.float64)
+        intercept, slope = chosen @ self.intercept.T, chosen @ self.slope.T
+        crossing_s = np.divide(intercept - bandwidth_hz, slope, out=np.zeros_like(slope), where=slope > 0)
+        return np.asarray(np.maximum(crossing_s.max(axis=1), 0.0))
+
+
+def tabulate(load: Load, allowed: BoolArray, bounds_s: FloatArray, *, logit: FloatArray) -> Lines:
+    """Lines of the allowed edges (those of `load`, and others that have nothing to send) over the given cells."""
+    points_s = np.append(np.sqrt(bounds_s[:-2] * bounds_s[1:-1]), bounds_s[-1])
+    return tangents(load, allowed, points_s, bounds_s=bounds_s, logit=logit)
+
+
+def tangents(load: Load, allowed: BoolArray, points_s: FloatArray, *, bounds_s: FloatArray, logit: FloatArray) -> Lines:
+    """Lines that touch at the points; where an edge cannot finish by a point, the line of the next it can meet."""
+    slack_s = points_s[:, None] - load.least_s
+    possible = slack_s > 0
+    split = _splits(load, np.where(possible, slack_s, points_s[:, None]), logit)
+    intercept = np.where(possible, split.intercept + split.slope * load.least_s, 0.0)
+    slope = np.where(possible, split.slope, 0.0)
+    for cell in range(points_s.size - 2, -1, -1):
+        intercept[cell] = np.where(possible[cell], intercept[cell], intercept[cell + 1])
+        slope[cell] = np.where(possible[cell], slope[cell], slope[cell + 1])
+    shape = (points_s.size, allowed.size)
+    lines = Lines(
+        points_s=points_s,
+        bounds_s=bounds_s,
+        intercept=np.zeros(shape),
+        slope=np.zeros(shape),
+        usable=np.broadcast_to(allowed, shape).copy(),
+    )
+    lines.intercept[:, load.edges] = intercept
+    lines.slope[:, load.edges] = slope
+    lines.usable[:, load.edges] &= load.least_s < bounds_s[1:, None]
+    return lines
+
+
+def _splits(load: Load, slack_s: FloatArray, logit: FloatArray) -> Split:
+    """Best splits at all points, in one batch if small, else point by point, each from the one before."""
+    if slack_s.shape[0] * load.ues.size <= _LINKS_AT_ONCE:
+        return best_split(load, slack_s, np.broadcast_to(logit, slack_s.shape), tolerance=_BALANCED)
+    rows: list[Split] = []
+    for row_s in slack_s:
+        rows.append(best_split(load, row_s, rows[-1].logit if rows else logit, tolerance=_BALANCED))
+    return Split(*(np.stack(columns) for columns in zip(*rows, strict=True)))

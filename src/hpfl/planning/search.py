@@ -1,0 +1,226 @@
+"""The best set of edges with its bandwidth, and a bound no set can beat: branch and bound over sets and deadlines.
+
+The deadlines are cut into cells with certified lines below every edge's need. Cells whose bound is no better than the
+best plan found are dropped, those left are cut finer, and in the last ones edges are taken or barred one by one. All
+limits count steps, so that the same problem always gets the same answer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hpfl.planning.bandwidth import allocate
+from hpfl.planning.deadline import starting_work
+from hpfl.planning.knapsack import Bounded, Knapsack, bound_nodes
+from hpfl.planning.lines import Lines, tabulate
+from hpfl.planning.load import load_of
+from hpfl.planning.nodes import Nodes
+from hpfl.planning.outcome import Allocation
+from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
+from hpfl.planning.solo import solo_slack_s
+
+EXACT_UP_TO = 20  # edges; beyond, the search may stop at its step limit
+_CELLS = 16
+_TABLES = 3
+_NARROW = 1.004  # ratio of a cell's ends at which cutting finer gains less than branching
+_BATCH = 64
+_MOST_STEPS = 4_000
+_LOOKS = 2  # sets looked at after each round of bounds
+_SAME = 1e-10  # objectives closer than this, relative to the plan's scale, count as equal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Minimise `latency_weight O - sum values` over sets of `least .. most` allowed edges that contain `must`."""
+
+    problem: RoundProblem
+    values: FloatArray
+    latency_weight: float
+    must: BoolArray
+    allowed: BoolArray
+    least: int
+    most: int
+
+    def objective(self, scheduled: BoolArray, latency_s: float) -> float:
+        """What is minimised."""
+        return float(self.latency_weight * latency_s - self.values[scheduled].sum())
+
+
+@dataclass
+class Incumbent:
+    """The best set so far, with the certified floor of every set looked at."""
+
+    task: Task
+    allocation: Allocation | None = None
+    objective: float = np.inf
+    floor: float = np.inf
+    seen: set[bytes] = field(default_factory=set)
+
+    @property
+    def scale(self) -> float:
+        """`sum |values| + latency_weight O` of the best set."""
+        assert self.allocation is not None
+        worth = np.abs(self.task.values[self.allocation.scheduled]).sum()
+        return float(worth + self.task.latency_weight * self.allocation.round_latency_s)
+
+    @property
+    def cutoff(self) -> float:
+        """A bound at or above this holds no better set."""
+        return self.objective - _SAME * self.scale
+
+    def look_at(self, scheduled: BoolArray) -> bool:
+        """Allot bandwidth to a set not seen before, and keep it if it is the best; whether it was."""
+        key = np.packbits(scheduled).tobytes()
+        if key in self.seen:
+            return False
+        self.seen.add(key)
+        allocation = allocate(self.task.problem, scheduled)
+        objective = self.task.objective(scheduled, allocation.round_latency_s)
+        self.floor = min(self.floor, self.task.objective(scheduled, allocation.least_latency_s))
+        if objective >= self.objective:
+            return False
+        self.allocation, self.objective = allocation, objective
+        return True
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best set's allocation, its objective, and a bound on every set's."""
+
+    allocation: Allocation
+    objective: float
+    lower_bound: float
+
+
+def solve(task: Task) -> Found:
+    """The best set, certified; exact for up to `EXACT_UP_TO` edges."""
+    best = Incumbent(task)
+    ceiling = _most_valuable(task)
+    best.look_at(ceiling)
+    assert best.allocation is not None
+    high_s = best.allocation.round_latency_s
+    low_s = _first_looks(best)
+    high_s = min(high_s, (best.objective + task.values[ceiling].sum()) / task.latency_weight)
+    bound = _search(best, low_s, high_s) if low_s < high_s else np.inf
+    return Found(best.allocation, best.objective, min(best.floor, best.cutoff, bound))
+
+
+def _most_valuable(task: Task) -> BoolArray:
+    """The set of greatest value: no set that takes longer can be better."""
+    rank = np.where(task.must, np.inf, np.where(task.allowed, task.values, -np.inf))
+    chosen = np.zeros(task.values.size, dtype=np.bool_)
+    size = np.clip(int((rank > 0).sum()), task.least, task.most)
+    chosen[np.argsort(-rank, kind="stable")[:size]] = True
+    return chosen
+
+
+def _first_looks(best: Incumbent) -> float:
+    """Look at the smallest sets; a time before which no other set can finish."""
+    task = best.task
+    load = load_of(task.problem, task.allowed)
+    if not load.edges.size:
+        return np.inf
+    quiet = task.allowed.copy()
+    quiet[load.edges] = False
+    if quiet.any() and not (task.must & ~quiet).any():
+        best.look_at(_most_valuable(replace(task, allowed=quiet, least=1)))
+    low, _ = solo_slack_s(load, task.problem.bandwidth_hz)
+    alone_s = load.least_s + low
+    if not task.must.any() and task.least <= 1:
+        for fastest in np.flatnonzero(alone_s <= alone_s.min() * (1.0 + 1e-9))[:1]:
+            best.look_at(np.arange(task.must.size) == load.edges[fastest])
+    if task.must.any():
+        return max(allocate(task.problem, task.must).least_latency_s, float(alone_s.min()))
+    return float(alone_s.min())
+
+
+def _search(best: Incumbent, low_s: float, high_s: float) -> float:
+    """Cut the deadlines into cells, finer and finer where a better set may be, then branch; a bound on all of it."""
+    task = best.task
+    taken, allowed = task.must, task.allowed
+    for _ in range(_TABLES):
+        load = load_of(task.problem, allowed)
+        logit = starting_work(load, task.problem.bandwidth_hz)[1]
+        lines = tabulate(load, allowed, _cells(low_s, high_s), logit=logit)
+        knapsack = _knapsack(best, lines)
+        price = knapsack.scale / knapsack.bandwidth_hz
+        nodes = Nodes.roots(_CELLS, taken, ~lines.usable, sizes=(task.least, task.most), price=price)
+        nodes = nodes.decide(np.zeros_like(nodes.taken), np.zeros_like(nodes.taken))
+        nodes = _settle(best, bound_nodes(knapsack, nodes, best.cutoff), lines)
+        if not len(nodes):
+            return np.inf
+        taken, allowed = np.all(nodes.taken, axis=0), ~np.all(nodes.barred, axis=0)
+        low_s, high_s = float(lines.bounds_s[nodes.cell.min()]), float(lines.bounds_s[nodes.cell.max() + 1])
+        if high_s <= low_s * _NARROW:
+            break
+    return _branch(best, nodes, lines)
+
+
+def _cells(low_s: float, high_s: float) -> FloatArray:
+    bounds_s = np.geomspace(low_s, high_s, _CELLS + 1)
+    bounds_s[0], bounds_s[-1] = low_s, high_s
+    return bounds_s
+
+
+def _knapsack(best: Incumbent, lines: Lines) -> Knapsack:
+    ends_s = np.stack([lines.bounds_s[:-1], lines.bounds_s[1:]])
+    return Knapsack(
+        values=best.task.values,
+        ends_cost=best.task.latency_weight * ends_s,
+        ends_hz=lines.intercept - lines.slope * ends_s[..., None],
+        bandwidth_hz=best.task.problem.bandwidth_hz,
+        scale=best.scale,
+    )
+
+
+def _settle(best: Incumbent, bounded: Bounded, lines: Lines) -> Nodes:
+    """Look at the sets the bounds suggest, decide what the bounds decide, and drop what cannot be better."""
+    keep = bounded.nodes.bound < best.cutoff
+    for scheduled, _ in zip(
+        _promising(best, np.concatenate([bounded.over[keep], bounded.within[keep]]), lines), range(_LOOKS), strict=False
+    ):
+        best.look_at(scheduled)
+    nodes = bounded.nodes.decide(bounded.if_left >= best.cutoff, bounded.if_taken >= best.cutoff)
+    nodes = nodes.rows(nodes.bound < best.cutoff)
+    decided = (nodes.taken | nodes.barred).all(axis=1)
+    for scheduled in _promising(best, nodes.taken[decided], lines):
+        best.look_at(scheduled)
+    return nodes.rows(~decided & (nodes.bound < best.cutoff))
+
+
+def _promising(best: Incumbent, sets: BoolArray, lines: Lines) -> Iterator[BoolArray]:
+    """The distinct sets that may be better than the best, most promising first."""
+    task = best.task
+    sets = sets[(sets.sum(axis=1) >= task.least) & (sets.sum(axis=1) <= task.most)]
+    if not sets.size:
+        return
+    latency_s = lines.least_latency_s(sets, task.problem.bandwidth_hz)
+    floor = task.latency_weight * latency_s - sets @ task.values
+    for index in np.argsort(floor, kind="stable"):
+        if floor[index] >= best.cutoff:
+            return
+        yield sets[index]
+
+
+def _branch(best: Incumbent, nodes: Nodes, lines: Lines) -> float:
+    """Branch on numbers of edges and on edges, best bounds first; the least bound left when steps run out."""
+    knapsack, twins = _knapsack(best, lines), _twins(best.task, lines)
+    limit = np.inf if best.task.allowed.sum() <= EXACT_UP_TO else _MOST_STEPS
+    steps = 0
+    while len(nodes) and steps < limit:
+        order = np.argsort(nodes.bound, kind="stable")
+        batch, rest = nodes.rows(order[:_BATCH]), nodes.rows(order[_BATCH:])
+        children = batch.children(twins)
+        steps += len(children)
+        settled = _settle(best, bound_nodes(knapsack, children, best.cutoff), lines)
+        nodes = Nodes.join(rest.rows(rest.bound < best.cutoff), settled)
+    return float(nodes.bound.min(initial=np.inf))
+
+
+def _twins(task: Task, lines: Lines) -> IntArray:
+    """A number for every edge, the same for edges of the same value and the same need."""
+    mantissa, exponent = np.frexp(np.vstack([task.values, lines.intercept[-1], lines.slope[-1]]))
+    rounded = np.ldexp(np.round(mantissa * 2.0**36), exponent)
+    _, number = np.unique(np.vstack([rounded, task.must]), axis=1, return_inverse=True)
+    return np.asarray(number.ravel(), dtype=np.int64)
