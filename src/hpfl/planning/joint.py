@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from hpfl.planning.bandwidth import InfeasibleError, allocate
+from hpfl.planning.bandwidth import allocate
 from hpfl.planning.deadline import starting_work
 from hpfl.planning.demand import best_split
 from hpfl.planning.load import load_of
 from hpfl.planning.outcome import Allocation, finish_plan
 from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
-from hpfl.planning.search import Found, Task, solve
+from hpfl.planning.search import Found, solve
+from hpfl.planning.task import Task, task_of
 from hpfl.rng import Stream
 
 
@@ -26,31 +27,6 @@ def joint(problem: RoundProblem) -> Found:
     allocation = _most_important(task)
     objective = problem.objective(allocation.scheduled, allocation.round_latency_s)
     return Found(allocation, objective, objective)
-
-
-def task_of(problem: RoundProblem) -> Task:
-    """P2 as the search sees it: edges that can finish, and how many of them."""
-    allowed = able_edges(problem)
-    if (problem.must & ~allowed).any() or not allowed.any():
-        allocate(problem, problem.must if problem.must.any() else ~allowed)
-        raise InfeasibleError("no edge can finish its round")
-    return Task(
-        problem=problem,
-        values=problem.values,
-        latency_weight=1.0 - problem.rho,
-        must=problem.must,
-        allowed=allowed,
-        least=max(1, int(problem.must.sum())),
-        most=min(problem.most_edges, int(allowed.sum())),
-    )
-
-
-def able_edges(problem: RoundProblem) -> BoolArray:
-    """Edges that some bandwidth lets finish: energy budgets may rule an edge out."""
-    load = load_of(problem, np.ones(problem.num_edges, dtype=np.bool_))
-    able = np.ones(problem.num_edges, dtype=np.bool_)
-    able[load.edges] = np.isfinite(load.least_s)
-    return able
 
 
 def _most_important(task: Task) -> Allocation:

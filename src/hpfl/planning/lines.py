@@ -45,15 +45,18 @@ def tabulate(load: Load, allowed: BoolArray, bounds_s: FloatArray, *, logit: Flo
 
 
 def tangents(load: Load, allowed: BoolArray, points_s: FloatArray, *, bounds_s: FloatArray, logit: FloatArray) -> Lines:
-    """Lines that touch at the points; where an edge cannot finish by a point, the line of the next it can meet."""
+    """Lines that touch at the points; the next point's where an edge cannot finish, or is so close to it that its own
+    line is too steep to be of use at the end of the cell."""
     slack_s = points_s[:, None] - load.least_s
     possible = slack_s > 0
     split = _splits(load, np.where(possible, slack_s, points_s[:, None]), logit)
     intercept = np.where(possible, split.intercept + split.slope * load.least_s, 0.0)
     slope = np.where(possible, split.slope, 0.0)
     for cell in range(points_s.size - 2, -1, -1):
-        intercept[cell] = np.where(possible[cell], intercept[cell], intercept[cell + 1])
-        slope[cell] = np.where(possible[cell], slope[cell], slope[cell + 1])
+        end_hz = intercept[cell : cell + 2] - slope[cell : cell + 2] * bounds_s[cell + 1]
+        good = possible[cell] & (end_hz[0] >= 0.5 * end_hz[1])
+        intercept[cell] = np.where(good, intercept[cell], intercept[cell + 1])
+        slope[cell] = np.where(good, slope[cell], slope[cell + 1])
     shape = (points_s.size, allowed.size)
     lines = Lines(
         points_s=points_s,

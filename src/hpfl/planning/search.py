@@ -6,7 +6,7 @@ limits count steps, so that the same problem always gets the same answer.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from hpfl.planning.deadline import starting_work
 from hpfl.planning.knapsack import Bounded, Knapsack, bound_nodes
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
+from hpfl.planning.moves import alternate, descend
 from hpfl.planning.nodes import Nodes
 from hpfl.planning.outcome import Allocation
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
+from hpfl.planning.problem import BoolArray, FloatArray, IntArray
 from hpfl.planning.solo import solo_slack_s
+from hpfl.planning.task import Incumbent, Task
 
 EXACT_UP_TO = 20  # edges; beyond, the search may stop at its step limit
 _CELLS = 16
@@ -26,62 +28,8 @@ _TABLES = 3
 _NARROW = 1.004  # ratio of a cell's ends at which cutting finer gains less than branching
 _BATCH = 64
 _MOST_STEPS = 4_000
+_MOST_MOVES = 50
 _LOOKS = 2  # sets looked at after each round of bounds
-_SAME = 1e-10  # objectives closer than this, relative to the plan's scale, count as equal
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """Minimise `latency_weight O - sum values` over sets of `least .. most` allowed edges that contain `must`."""
-
-    problem: RoundProblem
-    values: FloatArray
-    latency_weight: float
-    must: BoolArray
-    allowed: BoolArray
-    least: int
-    most: int
-
-    def objective(self, scheduled: BoolArray, latency_s: float) -> float:
-        """What is minimised."""
-        return float(self.latency_weight * latency_s - self.values[scheduled].sum())
-
-
-@dataclass
-class Incumbent:
-    """The best set so far, with the certified floor of every set looked at."""
-
-    task: Task
-    allocation: Allocation | None = None
-    objective: float = np.inf
-    floor: float = np.inf
-    seen: set[bytes] = field(default_factory=set)
-
-    @property
-    def scale(self) -> float:
-        """`sum |values| + latency_weight O` of the best set."""
-        assert self.allocation is not None
-        worth = np.abs(self.task.values[self.allocation.scheduled]).sum()
-        return float(worth + self.task.latency_weight * self.allocation.round_latency_s)
-
-    @property
-    def cutoff(self) -> float:
-        """A bound at or above this holds no better set."""
-        return self.objective - _SAME * self.scale
-
-    def look_at(self, scheduled: BoolArray) -> bool:
-        """Allot bandwidth to a set not seen before, and keep it if it is the best; whether it was."""
-        key = np.packbits(scheduled).tobytes()
-        if key in self.seen:
-            return False
-        self.seen.add(key)
-        allocation = allocate(self.task.problem, scheduled)
-        objective = self.task.objective(scheduled, allocation.round_latency_s)
-        self.floor = min(self.floor, self.task.objective(scheduled, allocation.least_latency_s))
-        if objective >= self.objective:
-            return False
-        self.allocation, self.objective = allocation, objective
-        return True
 
 
 @dataclass(frozen=True)
@@ -96,23 +44,15 @@ class Found:
 def solve(task: Task) -> Found:
     """The best set, certified; exact for up to `EXACT_UP_TO` edges."""
     best = Incumbent(task)
-    ceiling = _most_valuable(task)
+    ceiling = task.most_valuable()
     best.look_at(ceiling)
-    assert best.allocation is not None
-    high_s = best.allocation.round_latency_s
+    high_s = best.best.round_latency_s
     low_s = _first_looks(best)
     high_s = min(high_s, (best.objective + task.values[ceiling].sum()) / task.latency_weight)
     bound = _search(best, low_s, high_s) if low_s < high_s else np.inf
-    return Found(best.allocation, best.objective, min(best.floor, best.cutoff, bound))
-
-
-def _most_valuable(task: Task) -> BoolArray:
-    """The set of greatest value: no set that takes longer can be better."""
-    rank = np.where(task.must, np.inf, np.where(task.allowed, task.values, -np.inf))
-    chosen = np.zeros(task.values.size, dtype=np.bool_)
-    size = np.clip(int((rank > 0).sum()), task.least, task.most)
-    chosen[np.argsort(-rank, kind="stable")[:size]] = True
-    return chosen
+    if bound < best.cutoff:  # the search ended early: be no worse than the descent by single moves
+        alternate(best)
+    return Found(best.best, best.objective, min(best.floor, best.cutoff, bound))
 
 
 def _first_looks(best: Incumbent) -> float:
@@ -124,7 +64,7 @@ def _first_looks(best: Incumbent) -> float:
     quiet = task.allowed.copy()
     quiet[load.edges] = False
     if quiet.any() and not (task.must & ~quiet).any():
-        best.look_at(_most_valuable(replace(task, allowed=quiet, least=1)))
+        best.look_at(replace(task, allowed=quiet, least=1).most_valuable())
     low, _ = solo_slack_s(load, task.problem.bandwidth_hz)
     alone_s = load.least_s + low
     if not task.must.any() and task.least <= 1:
@@ -154,6 +94,8 @@ def _search(best: Incumbent, low_s: float, high_s: float) -> float:
         low_s, high_s = float(lines.bounds_s[nodes.cell.min()]), float(lines.bounds_s[nodes.cell.max() + 1])
         if high_s <= low_s * _NARROW:
             break
+    if task.allowed.sum() > EXACT_UP_TO:
+        descend(best, most_moves=_MOST_MOVES)
     return _branch(best, nodes, lines)
 
 
