@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from hpfl.planning.documents import plan_to_json, problem_from_json
-from hpfl.planning.planners import PLANNERS, advice, plan
+from hpfl.planning.planners import PLANNERS, advice, certified, first_plan
 from hpfl.registry import UnknownNameError
 from hpfl.reporting.plans import print_plan
 
@@ -58,8 +58,9 @@ def run_plan_command(source: str, *, planner: str, as_json: bool, seed: int) -> 
         PLANNERS.get(planner)  # a misspelt name is worth no reading
         problem = problem_from_json(read_source(source))
         started_s = time.perf_counter()
-        made = plan(problem, planner, seed=seed)
+        first = first_plan(problem, planner, seed=seed)
         planning_s = time.perf_counter() - started_s
+        made = certified(problem, first)
     except UnknownNameError as error:
         return _complain(f"{error}")
     except (ValueError, ArithmeticError) as error:

@@ -1,8 +1,11 @@
 """All planners by name behind one signature, and the one call that plans a round."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from hpfl.planning.alternating import alternating_plan
 from hpfl.planning.baselines import full, random, shpfl
+from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.paper import paper
 from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.registry import Registry
@@ -12,6 +15,8 @@ Planner = Callable[[RoundProblem, Memory, Stream], tuple[Plan, Memory]]
 """Plans one round; may learn by the memory it hands on, may draw from the stream, keeps nothing of its own."""
 
 PLANNERS: Registry[Planner] = Registry("planner")
+PLANNERS.register("joint")(joint_plan)
+PLANNERS.register("alternating")(alternating_plan)
 PLANNERS.register("paper")(paper)
 PLANNERS.register("full")(full)
 PLANNERS.register("random")(random)
@@ -19,9 +24,22 @@ PLANNERS.register("shpfl")(shpfl)
 
 
 def plan(problem: RoundProblem, planner: str = "joint", *, seed: int = 0) -> Plan:
-    """The named planner's plan of one round, certified with the tight lower bound; `seed` is for those that draw."""
-    made, _ = PLANNERS.get(planner)(problem, {}, Streams(seed).at("planning"))
-    return made
+    """The named planner's plan of one round with the tight lower bound; `seed` is for planners that draw."""
+    return certified(problem, first_plan(problem, planner, seed=seed))
+
+
+def first_plan(problem: RoundProblem, planner: str, *, seed: int = 0) -> Plan:
+    """What the planner itself hands back in a first round, with whatever bound it came by."""
+    return PLANNERS.get(planner)(problem, {}, Streams(seed).at("planning"))[0]
+
+
+def certified(problem: RoundProblem, made: Plan) -> Plan:
+    """The plan with the best lower bound known: `joint`'s, unless its own is higher (or it goes beyond the cap)."""
+    if made.planner == "joint":
+        return made
+    bound = min(max(made.lower_bound, joint(problem).lower_bound), made.objective)
+    scale = problem.scale(made.scheduled, made.round_latency_s)
+    return replace(made, lower_bound=bound, relative_gap=(made.objective - bound) / scale if scale > 0 else 0.0)
 
 
 def advice(problem: RoundProblem) -> tuple[str, ...]:
