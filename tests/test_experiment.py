@@ -63,7 +63,7 @@ def test_another_seed_gives_another_run():
 
 def test_another_memory_budget_changes_rounding_only():
     wide = hpfl.run(small("learning.dtype=float64", "learning.batch_size=4"))
-    tight = hpfl.run(small("learning.dtype=float64", "learning.batch_size=4", "learning.memory_gb=0.05"))
+    tight = hpfl.run(small("learning.dtype=float64", "learning.batch_size=4", "learning.memory_gb=0.12"))
     assert [row["scheduled"] for row in wide.rounds] == [row["scheduled"] for row in tight.rounds]
     for name in wide.model:
         assert torch.allclose(wide.model[name], tight.model[name], rtol=0, atol=1e-12)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hpfl.config import Config, fingerprint, resolve, to_toml
+from hpfl.config import Config, ConfigError, fingerprint, resolve, to_toml
 from hpfl.data.dataset import Progress
 from hpfl.data.sources import load_dataset
 from hpfl.learning import Evaluation
@@ -69,9 +69,9 @@ def run(
 def choose_device(name: str) -> torch.device:
     """`auto` takes a GPU where there is one."""
     if name not in {"auto", "cpu", "cuda"}:
-        raise ValueError(f"device is {name!r}; wanted auto, cpu or cuda")
+        raise ConfigError(f"device is {name!r}; wanted auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is 'cuda', but PyTorch finds no CUDA device here")
+        raise ConfigError("device is 'cuda', but PyTorch finds no CUDA device here")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
@@ -138,7 +138,7 @@ class _Journal:
             self.hooks.note(note)
         state = start if loaded.state is None else _on_device(loaded.state, start.params.device)
         if state.round > self.config.training.rounds:
-            raise ValueError(
+            raise ConfigError(
                 f"training.rounds is {self.config.training.rounds}; the run to resume has done {state.round} already"
             )
         self.store.rewind(state.round)
