@@ -59,11 +59,11 @@ def run(
     `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are looked for before they are downloaded.
     """
     hooks = hooks or Hooks()
-    config = resolve(config)
+    config, chosen = resolve(config), choose_device(device)
     if out is None:
-        return _run(config, None, resume=False, device=choose_device(device), data_dir=data_dir, hooks=hooks)
+        return _run(config, None, resume=False, device=chosen, data_dir=data_dir, hooks=hooks)
     with RunStore.open(Path(out), resume=resume) as store:
-        return _run(config, store, resume=resume, device=choose_device(device), data_dir=data_dir, hooks=hooks)
+        return _run(config, store, resume=resume, device=chosen, data_dir=data_dir, hooks=hooks)
 
 
 def choose_device(name: str) -> torch.device:
