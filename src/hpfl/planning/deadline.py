@@ -16,6 +16,7 @@ _MOST_STEPS = 60
 _MOST_STEPS_WITH_JUMPS = 12
 _CLOSE = 1e-11  # relative difference of need and budget at which Newton has nothing left to gain
 _BALANCED = 1e-8
+_MOST_GUESSES = 8
 
 
 class ConvergenceError(ArithmeticError):
@@ -49,9 +50,9 @@ def _solve(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, slack_s: flo
         unbalanced = float(np.abs(mismatch(found)).max())
         if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz and unbalanced <= _BALANCED:
             return Deadline(slack_s, split, low)
-        edge_hz, edge_slope = foresee(split, found)
-        ahead_hz, ahead_slope = float(edge_hz.sum()), float(edge_slope.sum())
-        next_s = _next_slack(slack_s, ahead_hz / bandwidth_hz, ahead_hz / ahead_slope, (low, high))
+        next_s = _extrapolate(foresee(split, found), spare_s, bandwidth_hz, slack_s=slack_s)
+        if not low < next_s < high:
+            next_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / float(split.slope.sum()), (low, high))
         growth = np.log((next_s + spare_s) / edge_slack_s)
         slack_s, logit = next_s, logit_step(found, edge_slack_s, logit, growth)
     return _solve_nested(load, spare_s, bandwidth_hz, slack_s=slack_s, logit=logit)
@@ -114,6 +115,24 @@ def foresee(split: Split, found: Need) -> tuple[FloatArray, FloatArray]:
     share = found.backhaul_bend / (found.phase_bend + found.backhaul_bend)
     slope = found.backhaul_slope * np.exp(share * mismatch(found))
     return split.hz - np.minimum(saved_hz, 0.5 * split.hz), slope
+
+
+def _extrapolate(
+    ahead: tuple[FloatArray, FloatArray], spare_s: FloatArray, bandwidth_hz: float, *, slack_s: float
+) -> float:
+    """The slack that fills the budget if every edge keeps to a power law `D_k ~ X^-q` through its value and slope."""
+    (hz, slope), first_s = ahead, slack_s + spare_s
+    power = -slope * first_s / hz
+    for _ in range(_MOST_GUESSES):
+        edge_slack_s = slack_s + spare_s
+        parts_hz = hz * (edge_slack_s / first_s) ** power
+        ratio = float(parts_hz.sum()) / bandwidth_hz
+        decay = float((parts_hz * power / edge_slack_s).sum()) / bandwidth_hz
+        next_s = slack_s - (ratio - 1.0) * ratio / decay
+        if abs(next_s - slack_s) <= 1e-4 * abs(ratio - 1.0) * slack_s or abs(ratio - 1.0) < 1e-13:
+            return next_s
+        slack_s = min(max(next_s, 0.05 * slack_s), 20.0 * slack_s)
+    return slack_s
 
 
 def _next_slack(slack_s: float, load_ratio: float, decay_s: float, bracket: tuple[float, float]) -> float:

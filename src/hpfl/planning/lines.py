@@ -10,7 +10,7 @@ import numpy as np
 
 from hpfl.planning.demand import Split, best_split
 from hpfl.planning.load import Load
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+from hpfl.planning.problem import BoolArray, FloatArray
 
 _LINKS_AT_ONCE = 1 << 14
 _BALANCED = 1e-5  # a line this far from touching loses as little
@@ -25,17 +25,14 @@ class Lines:
     intercept: FloatArray
     slope: FloatArray
     usable: BoolArray
-
-    def at(self, cells: IntArray, seconds: FloatArray) -> FloatArray:
-        """Hz that the lines of `cells` ask of every edge for the deadlines `seconds`, by cell and edge."""
-        return self.intercept[cells] - self.slope[cells] * seconds[:, None]
+    least_s: FloatArray  # when each edge can finish at the earliest, however much bandwidth it has
 
     def least_latency_s(self, sets: BoolArray, bandwidth_hz: float) -> FloatArray:
         """For each row of `sets` a time before which it cannot finish, close to exact near a point of the table."""
         chosen = sets.astype(np.float64)
         intercept, slope = chosen @ self.intercept.T, chosen @ self.slope.T
         crossing_s = np.divide(intercept - bandwidth_hz, slope, out=np.zeros_like(slope), where=slope > 0)
-        return np.asarray(np.maximum(crossing_s.max(axis=1), 0.0))
+        return np.asarray(np.maximum(crossing_s.max(axis=1), np.where(sets, self.least_s, 0.0).max(axis=1)))
 
 
 def tabulate(load: Load, allowed: BoolArray, bounds_s: FloatArray, *, logit: FloatArray) -> Lines:
@@ -64,7 +61,9 @@ def tangents(load: Load, allowed: BoolArray, points_s: FloatArray, *, bounds_s: 
         intercept=np.zeros(shape),
         slope=np.zeros(shape),
         usable=np.broadcast_to(allowed, shape).copy(),
+        least_s=np.zeros(allowed.size),
     )
+    lines.least_s[load.edges] = load.least_s
     lines.intercept[:, load.edges] = intercept
     lines.slope[:, load.edges] = slope
     lines.usable[:, load.edges] &= load.least_s < bounds_s[1:, None]

@@ -53,22 +53,25 @@ class Need(NamedTuple):
 
 def load_of(problem: RoundProblem, scheduled: BoolArray) -> Load:
     """The traffic of the scheduled edges; delivered links (0 bits) drop out, and edges that have none but those."""
-    ues = np.flatnonzero(scheduled[problem.edge_of_ue] & (problem.ue_bits > 0))
-    busy = scheduled & (problem.edge_bits > 0)
-    busy[problem.edge_of_ue[ues]] = True
+    sending = problem.ue_bits > 0
+    if not scheduled.all():
+        sending &= scheduled[problem.edge_of_ue]
+    ues = np.flatnonzero(sending)
+    every = ues.size == problem.num_ues
+    owner = problem.edge_of_ue if every else problem.edge_of_ue[ues]
+    first = np.searchsorted(owner, np.arange(problem.num_edges + 1))
+    has_ues = first[1:] > first[:-1]
+    busy = scheduled & (has_ues | (problem.edge_bits > 0))
     edges = np.flatnonzero(busy)
-    position = np.cumsum(busy) - 1
-    edge_of = position[problem.edge_of_ue[ues]]
-    ue_snr_hz = problem.ue_snr_hz[ues]
-    ue_least_s = problem.ue_bits[ues] * LN2 / ue_snr_hz
+    starts, fed = first[:-1][has_ues], np.flatnonzero(has_ues[edges])
+    edge_of = owner if edges.size == problem.num_edges else (np.cumsum(busy) - 1)[owner]
+    ue_snr_hz = problem.ue_snr_hz if every else problem.ue_snr_hz[ues]
+    ue_least_s = (problem.ue_bits if every else problem.ue_bits[ues]) * LN2 / ue_snr_hz
     earliest_s, nats_cap = _earliest(problem, ues, ue_least_s)
-    starts = np.flatnonzero(np.diff(edge_of, prepend=-1))
-    fed = edge_of[starts]
     least_phase_s = np.zeros(edges.size)
     if ues.size:
         least_phase_s[fed] = np.maximum.reduceat(earliest_s, starts)
-    has_ues = np.zeros(edges.size, dtype=np.bool_)
-    has_ues[fed] = True
+    has_ues = has_ues[edges]
     backhaul_snr_hz = problem.edge_snr_hz[edges]
     backhaul_least_s = problem.edge_bits[edges] * LN2 / backhaul_snr_hz
     has_backhaul = backhaul_least_s > 0
@@ -110,7 +113,8 @@ def _chunks(starts: IntArray, num_ues: int) -> tuple[tuple[slice, slice], ...]:
 
 def _earliest(problem: RoundProblem, ues: IntArray, least_s: FloatArray) -> tuple[FloatArray, FloatArray | None]:
     """When each UE can have delivered at the earliest, and the `y` where its energy budget binds."""
-    earliest_s = problem.compute_s[ues] + least_s
+    compute_s = problem.compute_s if ues.size == problem.num_ues else problem.compute_s[ues]
+    earliest_s = compute_s + least_s
     if problem.ue_energy_j is None:
         return earliest_s, None
     nats_cap = energy_nats(least_s, problem.ue_power_w[ues], problem.ue_energy_j[ues])
@@ -119,8 +123,15 @@ def _earliest(problem: RoundProblem, ues: IntArray, least_s: FloatArray) -> tupl
 
 def need_at(load: Load, phase_slack_s: FloatArray, backhaul_slack_s: FloatArray) -> Need:
     """Hz and slopes of every edge when its UE phase has slack `g` and its backhaul slack `h` (leading axes batch)."""
-    hz, slope, curvature = _phase_sums(load, phase_slack_s)
-    curve = link_curve(np.maximum(backhaul_slack_s / load.backhaul_least_s, _LEAST_RATIO))
+    ratio = np.maximum(backhaul_slack_s / load.backhaul_least_s, _LEAST_RATIO)
+    if len(load.chunks) == 1 and load.plain and load.nats_cap is None:
+        ues = load.ues.size  # few links: one pass over all of them
+        both = link_curve(np.concatenate([_ue_ratio(load, slice(None), phase_slack_s), ratio], axis=-1))
+        hz, slope, curvature = _chunk_sums(load, 0, LinkCurve(*(part[..., :ues] for part in both)))
+        curve = LinkCurve(*(part[..., ues:] for part in both))
+    else:
+        hz, slope, curvature = _phase_sums(load, phase_slack_s)
+        curve = link_curve(ratio)
     backhaul_hz = load.backhaul_snr_hz * curve.bandwidth
     backhaul_slope = backhaul_hz * curve.decay / load.backhaul_least_s
     found = Need(hz + backhaul_hz, slope, curvature / slope, backhaul_slope, curve.bend / load.backhaul_least_s)
@@ -141,33 +152,34 @@ def _one_phase(load: Load, found: Need) -> Need:
 
 def ue_curve(load: Load, links: slice, phase_slack_s: FloatArray) -> LinkCurve:
     """The links `links` of the UEs, when their edges' phases have slack `phase_slack_s`."""
-    slack_s = phase_slack_s[..., load.edge_of[links]] + load.spare_s[links]
     cap = None if load.nats_cap is None else load.nats_cap[links]
-    return link_curve(np.maximum(slack_s / load.ue_least_s[links], _LEAST_RATIO), cap)
+    return link_curve(_ue_ratio(load, links, phase_slack_s), cap)
+
+
+def _ue_ratio(load: Load, links: slice, phase_slack_s: FloatArray) -> FloatArray:
+    slack_s = phase_slack_s[..., load.edge_of[links]] + load.spare_s[links]
+    return np.asarray(np.maximum(slack_s / load.ue_least_s[links], _LEAST_RATIO))
 
 
 def _phase_sums(load: Load, phase_slack_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums over each edge's UEs of the least bandwidth, minus its slope, and its curvature; ones without UEs."""
-    if len(load.chunks) == 1 and load.fed.size == load.edges.size:
-        return _chunk_sums(load, 0, phase_slack_s)
     sums = (np.zeros(phase_slack_s.shape), np.ones(phase_slack_s.shape), np.ones(phase_slack_s.shape))
-    for chunk, (_, segments) in enumerate(load.chunks):
-        for total, part in zip(sums, _chunk_sums(load, chunk, phase_slack_s), strict=True):
+    for chunk, (links, segments) in enumerate(load.chunks):
+        parts = _chunk_sums(load, chunk, ue_curve(load, links, phase_slack_s))
+        for total, part in zip(sums, parts, strict=True):
             total[..., load.fed[segments]] = part
     return sums
 
 
-def _chunk_sums(load: Load, chunk: int, phase_slack_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _chunk_sums(load: Load, chunk: int, curve: LinkCurve) -> tuple[FloatArray, FloatArray, FloatArray]:
     links, segments = load.chunks[chunk]
     starts = load.starts[segments] - links.start
-    curve = ue_curve(load, links, phase_slack_s)
     least_s = load.ue_least_s[links]
     hz = load.ue_snr_hz[links] * curve.bandwidth
     slope = hz * (curve.decay / least_s)
     curvature = slope * (curve.bend / least_s)
-    total: tuple[FloatArray, FloatArray, FloatArray] = (
-        np.add.reduceat(hz, starts, axis=-1),
-        np.add.reduceat(slope, starts, axis=-1),
-        np.add.reduceat(curvature, starts, axis=-1),
+    return (
+        np.asarray(np.add.reduceat(hz, starts, axis=-1)),
+        np.asarray(np.add.reduceat(slope, starts, axis=-1)),
+        np.asarray(np.add.reduceat(curvature, starts, axis=-1)),
     )
-    return total

@@ -12,9 +12,11 @@ from hpfl.planning.deadline import starting_work
 from hpfl.planning.lines import Lines, tangents
 from hpfl.planning.load import load_of
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+from hpfl.planning.solo import solo_slack_s
 from hpfl.planning.task import Incumbent, Task
 
 MOST_MOVES = 200
+_STARTS = 6
 _CANDIDATES = 500  # edges of each side that are considered for a move
 _AROUND = np.array([0.5, 0.8, 1.0, 1.25, 2.0])  # deadlines at which lines touch, relative to the current one
 
@@ -27,10 +29,10 @@ def descend(best: Incumbent, *, most_moves: int) -> None:
 
 
 def alternate(best: Incumbent) -> None:
-    """Descend from a set that takes edges by value per Hz, starting at the deadline of the most valuable set."""
-    most_valuable = best.task.most_valuable()
-    best.look_at(most_valuable)
-    best.look_at(best_start(best.task, best.best.round_latency_s))
+    """Descend from the best set that takes edges by value per Hz at some deadline."""
+    best.look_at(best.task.most_valuable())
+    for scheduled in _starts(best.task, best.best.round_latency_s):
+        best.look_at(scheduled)
     descend(best, most_moves=MOST_MOVES)
 
 
@@ -43,14 +45,28 @@ def lines_around(task: Task, latency_s: float) -> Lines:
     return tangents(load, task.allowed, points_s, bounds_s=np.append(0.0, points_s), logit=logit)
 
 
-def best_start(task: Task, latency_s: float) -> BoolArray:
-    """The best set that takes edges in order of value per Hz at a deadline, judged by the lines."""
-    lines = lines_around(task, latency_s)
-    need_hz = np.maximum(lines.intercept - lines.slope * latency_s, 0.0).max(axis=0)
-    worth = np.where(task.allowed, task.values / (need_hz + 1e-12 * task.problem.bandwidth_hz), -np.inf)
+def _starts(task: Task, latest_s: float) -> list[BoolArray]:
+    """At each of several deadlines the best set that takes edges in order of value per Hz, judged by the lines."""
+    load = load_of(task.problem, task.allowed)
+    if not load.edges.size:
+        return []
+    logit = starting_work(load, task.problem.bandwidth_hz)[1]
+    low, _ = solo_slack_s(load, task.problem.bandwidth_hz)
+    earliest_s = min(float((load.least_s + low).min()), latest_s)
+    points_s = np.geomspace(earliest_s, latest_s, _STARTS)
+    lines = tangents(load, task.allowed, points_s, bounds_s=np.append(0.0, points_s), logit=logit)
+    return [_by_worth(task, lines, float(deadline_s)) for deadline_s in points_s]
+
+
+def _by_worth(task: Task, lines: Lines, deadline_s: float) -> BoolArray:
+    need_hz = np.maximum(lines.intercept - lines.slope * deadline_s, 0.0).max(axis=0)
+    worth = task.values / (need_hz + 1e-9 * task.problem.bandwidth_hz)
+    worth = np.where(task.allowed & (lines.least_s < deadline_s), worth, -np.inf)
     order = np.argsort(-np.where(task.must, np.inf, worth), kind="stable")[: task.most]
     sums = np.cumsum(lines.intercept[:, order], axis=1), np.cumsum(lines.slope[:, order], axis=1)
-    cost = task.latency_weight * _crossing(*sums, task.problem.bandwidth_hz) - np.cumsum(task.values[order])
+    latency_s = np.maximum(_crossing(*sums, task.problem.bandwidth_hz), np.maximum.accumulate(lines.least_s[order]))
+    cost = task.latency_weight * latency_s - np.cumsum(task.values[order])
+    cost[~task.allowed[order]] = np.inf
     size = task.least + int(np.argmin(cost[task.least - 1 :]))
     chosen = np.zeros(task.must.size, dtype=np.bool_)
     chosen[order[:size]] = True
@@ -92,7 +108,8 @@ def _candidates(best: Incumbent, lines: Lines) -> tuple[IntArray, IntArray]:
 def _move_costs(best: Incumbent, lines: Lines, leaving: IntArray, entering: IntArray) -> FloatArray:
     """A bound on the objective after each move, by edge that leaves and edge that enters; infinite if not allowed."""
     task, scheduled = best.task, best.best.scheduled
-    cost = np.full((leaving.size, entering.size), -np.inf)
+    least_s = np.append(lines.least_s, 0.0)
+    cost = np.broadcast_to(least_s[entering], (leaving.size, entering.size)).copy()
     for intercept, slope in zip(lines.intercept, lines.slope, strict=True):
         a, m = np.append(intercept, 0.0), np.append(slope, 0.0)
         hz = a[:-1][scheduled].sum() - a[leaving][:, None] + a[entering] - task.problem.bandwidth_hz
@@ -101,7 +118,7 @@ def _move_costs(best: Incumbent, lines: Lines, leaving: IntArray, entering: IntA
         np.maximum(cost, crossing_s, out=cost)
     values = np.append(task.values, 0.0)
     worth = values[:-1][scheduled].sum() - values[leaving][:, None] + values[entering]
-    cost = task.latency_weight * np.maximum(cost, 0.0) - worth
+    cost = task.latency_weight * cost - worth
     size = int(scheduled.sum())
     cost[-1, :-1] = np.where(size < task.most, cost[-1, :-1], np.inf)
     cost[:-1, -1] = np.where(size > task.least, cost[:-1, -1], np.inf)
