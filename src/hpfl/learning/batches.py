@@ -1,7 +1,7 @@
 """Which samples a UE uses when: keyed mini-batch draws, padding into rectangles, and the rows behind them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -75,6 +75,11 @@ class Samples:
         """Bytes of inputs and targets on the device."""
         return self.inputs.nbytes + self.targets.nbytes
 
+    def bytes_beyond(self, *given: Tensor) -> int:
+        """Bytes taken beside the tensors that were given: none where they serve as they are."""
+        shared = {tensor.data_ptr() for tensor in given}
+        return sum(own.nbytes for own in (self.inputs, self.targets) if own.data_ptr() not in shared)
+
     @property
     def input_itemsize(self) -> int:
         """Bytes of one input number as the model sees it."""
@@ -84,6 +89,10 @@ class Samples:
         """The first few rows, as the model will see them."""
         return self.as_numbers(self.inputs[:count]), self.targets[:count]
 
+    def converted(self) -> "Samples":
+        """The same samples with bytes turned into numbers once and for all."""
+        return replace(self, inputs=self.as_numbers(self.inputs))
+
     def as_numbers(self, inputs: Tensor) -> Tensor:
         """Bytes as numbers in [0, 1]; anything else unchanged."""
         return inputs.to(self.dtype).div_(255) if inputs.dtype == torch.uint8 else inputs
@@ -91,7 +100,8 @@ class Samples:
     def batch(self, ues: IntArray, index: IntArray, counts: IntArray) -> "Batch":
         """Samples `index` [u, n] of UEs, of which the first `counts` [u] count; the rest are padding."""
         rows = torch.from_numpy(self.shards.rows(ues, index)).to(self.inputs.device)
-        inputs = self.as_numbers(self.inputs[rows])
+        taken = self.inputs.index_select(0, rows.view(-1))  # several times faster than inputs[rows]
+        inputs = self.as_numbers(taken).view(*rows.shape, *self.inputs.shape[1:])
         return Batch(inputs, self.targets[rows], mean_weights(counts, index.shape[1]).to(inputs.device, self.dtype))
 
 

@@ -84,13 +84,24 @@ class Cohort:
         dtype: torch.dtype = torch.float32,
         memory_gb: float = 4.0,
         layerwise: bool = True,
+        chunk: int | None = None,
     ) -> None:
+        """Arrange the data on a device; `memory_gb` bounds what is taken there, beyond one UE at a time.
+
+        `layerwise = False` keeps to the general engine, `chunk` bounds the UEs computed at once: both change speed and
+        rounding only.
+        """
         self.device = torch.device(device)
         self.training = training
         self.task = task.to(self.device, dtype)
         self.samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
+        if self.device.type == "cpu" and self.samples.inputs.nbytes * 4 <= _STORE_SHARE * memory_gb * 1e9:
+            self.samples = (
+                self.samples.converted()
+            )  # a CPU is slower at turning bytes into numbers than at reading them
         check_model(self.task, self.samples.example(2)[0])
-        self._free = memory_gb * 1e9 * _USABLE - self.samples.nbytes
+        self._chunk = chunk
+        self._free = memory_gb * 1e9 * _USABLE - self.samples.bytes_beyond(inputs, targets)
         if self._free <= 0:
             data_gb = self.samples.nbytes / 1e9
             raise ValueError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")
@@ -223,6 +234,8 @@ class Cohort:
         """UEs per chunk of a bucket: what fits the memory by the measured need of one, or suits the caches."""
 
         def limit(bucket: int, position: IntArray) -> int:
+            if self._chunk is not None:
+                return self._chunk
             if (kind, bucket) not in self._limits:
                 need = peak_bytes(lambda: one(position))
                 fits = max(int(self._free // max(need, 1)), 1)
@@ -244,7 +257,7 @@ def _reported(
     total: Tensor, losses: Tensor, groups: IntArray, shares: FloatArray, per_ue: Tensor | None
 ) -> CohortUpdates:
     """Group figures on the host; this is where the device is waited for."""
-    importance = total.double().square().sum(1).cpu().numpy()
+    importance = torch.linalg.vector_norm(total, dim=1, dtype=torch.float64).square().cpu().numpy()
     wrong = np.flatnonzero(~np.isfinite(importance))
     if len(wrong):
         raise NonFiniteUpdateError(

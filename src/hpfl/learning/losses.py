@@ -43,8 +43,6 @@ def mse(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def per_sample(loss: LossFunction) -> LossFunction:
     """The same loss with one number per sample: several per sample are averaged, a batch mean is taken apart."""
-    if isinstance(loss, nn.Module):
-        _refuse_trainable_loss(loss)
 
     def losses(outputs: Tensor, targets: Tensor) -> Tensor:
         values = loss(outputs, targets)
@@ -66,8 +64,9 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor | None:
     return (hits & counted).flatten(1).sum(1) / counted.flatten(1).sum(1).clamp(min=1)
 
 
-def _refuse_trainable_loss(loss: nn.Module) -> None:
-    if any(True for _ in loss.parameters()):
+def refuse_trainable(loss: LossFunction) -> None:
+    """Refuse a loss that would have to be trained itself."""
+    if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
         raise ValueError(
             f"the loss {type(loss).__name__} has parameters of its own; only the model's are trained: "
             "move them into the model"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from hpfl.learning.losses import LOSSES, LossFunction, per_sample
+from hpfl.learning.losses import LOSSES, LossFunction, per_sample, refuse_trainable
 from hpfl.learning.models import MODELS
 from hpfl.rng import Stream
 
@@ -110,6 +110,7 @@ def make_task(
     build = None if isinstance(model, nn.Module) else _builder(model, input_shape, num_outputs, options or {})
     module = model if isinstance(model, nn.Module) else _built(_given(build), _TEMPLATE_SEED)
     refuse_stateful(module)
+    refuse_trainable(loss_function)
     trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not trainable:
         raise ValueError(f"the model {type(module).__name__} has no trainable parameters; there is nothing to learn")

@@ -42,7 +42,7 @@ class Dense:
         if not self._by_rows(rows, delta, reverse=False):
             weight, own = formed(self, delta)
             result = _onto(onto, rows, weight.mT, 1.0)
-            return result + own.unsqueeze(1) if own is not None and bias else result
+            return result + own.unsqueeze(1) if own is not None and bias and self.has_bias else result
         for term in delta.terms:
             onto = _onto(onto, self._gram(rows, term, with_bias=bias), term.right, term.scale)
         assert onto is not None

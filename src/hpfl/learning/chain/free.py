@@ -74,7 +74,7 @@ class Tanh:
 
 @dataclass(frozen=True)
 class Elementwise:
-    """Any smooth function of each number alone; derivatives by forward mode."""
+    """Any smooth function of each number alone; derivatives by `torch.func`."""
 
     function: Callable[[Tensor], Tensor]
 
@@ -92,11 +92,11 @@ class Elementwise:
 
     def bend(self, errors: Tensor, tangents: Tensor, kept: Tensor) -> Tensor:
         """`E R f''(z)`."""
-        bent: Tensor = torch.func.jvp(self._slope, (kept,), (tangents,))[1]
+        bent: Tensor = torch.func.grad(lambda rows: (self._slope(rows) * tangents).sum())(kept)
         return errors * bent
 
     def _slope(self, rows: Tensor) -> Tensor:
-        slope: Tensor = torch.func.jvp(self.function, (rows,), (torch.ones_like(rows),))[1]
+        slope: Tensor = torch.func.grad(lambda rows: self.function(rows).sum())(rows)
         return slope
 
 

@@ -118,11 +118,8 @@ def _flatten(part: Any, name: str) -> Flatten:
 
 
 def _max_pool(part: Any, name: str) -> MaxPool:
-    if part.return_indices:
-        raise NotAChainError
-    stride = part.stride or part.kernel_size
-    pairs = [_pair(v) for v in (part.kernel_size, stride, part.padding, part.dilation)]
-    return MaxPool((*pairs, part.ceil_mode))
+    window = (part.kernel_size, part.stride, part.padding, part.dilation)
+    return _max_pool_call(*window, part.ceil_mode, part.return_indices)
 
 
 def _avg_pool(part: Any, name: str) -> AvgPool:
@@ -155,11 +152,23 @@ def _call_layer(node: fx.Node) -> Any:
         return Elementwise(torch.sigmoid)
     if node.target in (torch.flatten, "flatten") and extra in ((1,), (1, -1)):
         return Flatten()
-    if node.target is F.max_pool2d and len(extra) <= 2 and set(node.kwargs) <= {"kernel_size", "stride"}:
-        window = dict(zip(("kernel_size", "stride"), node.args[1:], strict=False)) | dict(node.kwargs)
-        kernel = _pair(window["kernel_size"])
-        return MaxPool((kernel, _pair(window.get("stride") or kernel), (0, 0), (1, 1), False))
+    if node.target is F.max_pool2d:
+        return _max_pool_call(*node.args[1:], **node.kwargs)
     raise NotAChainError
+
+
+def _max_pool_call(
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> MaxPool:
+    if return_indices:
+        raise NotAChainError
+    pairs = [_pair(v) for v in (kernel_size, stride or kernel_size, padding, dilation)]
+    return MaxPool((*pairs, ceil_mode))
 
 
 def _pair(value: Any) -> tuple[int, int]:
