@@ -1,0 +1,110 @@
+"""What is checked of a message before it touches anything: whose it is, what about, and sane numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.wire import VERSION, FloatArray, Tag, Vector, as_numbers
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What an honest update never exceeds: its Euclidean norm, and the samples behind one UE."""
+
+    update_norm: float
+    num_samples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedSketch:
+    """A sketch whose numbers are finite; an edge's lists its UEs and their samples."""
+
+    values: FloatArray
+    weight: float
+    num_samples: int
+    ues: IntArray
+    samples: IntArray
+
+
+def check_hello(hello: Any, *, fingerprint: str, tag: Tag, name: str) -> None:
+    """Refuse other protocols, other configurations and borrowed names."""
+    if hello.version != VERSION:
+        raise RefusedError("version", f"protocol version {hello.version} came, wanted {VERSION}")
+    if tag.node != name:
+        raise RefusedError("identity", f"{tag.node!r} speaks with the certificate of {name!r}")
+    if hello.fingerprint != fingerprint:
+        raise RefusedError(
+            "configuration", f"{name} runs configuration {hello.fingerprint!r}, here it is {fingerprint!r}"
+        )
+
+
+def check_speaker(tag: Tag, *, name: str, run: str) -> None:
+    """Refuse messages in another's name or of another run."""
+    if tag.node != name:
+        raise RefusedError("identity", f"{tag.node!r} speaks with the certificate of {name!r}")
+    if tag.run != run:
+        raise RefusedError("run", f"a message of run {tag.run!r} came, this is run {run!r}")
+
+
+def check_same_model(tag: Tag, wanted: Tag, *, rounds: bool = False) -> None:
+    """Refuse what is about another model (or, with `rounds`, another round) than the one in hand."""
+    if not tag.about_same_model(wanted):
+        raise RefusedError(
+            "stale",
+            f"a message about the model of round {tag.base_round}.{tag.edge_round} ({tag.base.hex()[:8]}) came, "
+            f"wanted round {wanted.base_round}.{wanted.edge_round} ({wanted.base.hex()[:8]})",
+        )
+    if rounds and tag.round != wanted.round:
+        raise RefusedError("stale", f"a message of round {tag.round} came in round {wanted.round}")
+
+
+def check_update(vector: Vector, bounds: Bounds) -> float:
+    """Refuse an update that is not finite or too large; its squared norm."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = float(np.dot(vector, vector)) if vector.dtype == np.float64 else _squared_norm(vector)
+    if not np.isfinite(squared):
+        raise RefusedError("nonfinite", "an update came with an infinite or undefined number")
+    if squared > bounds.update_norm**2:
+        raise RefusedError(
+            "norm", f"an update of norm {squared**0.5:.4g} came, at most {bounds.update_norm:g} is allowed"
+        )
+    return squared
+
+
+def check_weight(weight: float, num_samples: int, *, wanted: float, bounds: Bounds) -> None:
+    """Refuse a weight that does not follow from the samples declared, and sample counts beyond belief."""
+    if not 1 <= num_samples <= bounds.num_samples:
+        raise RefusedError("samples", f"{num_samples} samples are declared, wanted 1 to {bounds.num_samples}")
+    if not np.isfinite(weight) or abs(weight - wanted) > 1e-9 * abs(wanted):
+        raise RefusedError("weight", f"an update of weight {weight} came, wanted {wanted}")
+
+
+def check_sketch(sketch: Any, *, width: int, bounds: Bounds) -> CheckedSketch:
+    """Refuse a sketch of another width, or with numbers that are not finite or larger than an update's could be."""
+    values = as_numbers(sketch.values, count=width)
+    if not np.isfinite(values).all():
+        raise RefusedError("nonfinite", "a sketch came with an infinite or undefined number")
+    if float(values @ values) > (len(values) * bounds.update_norm**2) * 1e6:
+        raise RefusedError("norm", f"a sketch of norm {np.linalg.norm(values):.4g} came")
+    if len(sketch.ue) != len(sketch.samples) or len(set(sketch.ue)) != len(sketch.ue):
+        raise RefusedError("shape", f"a sketch lists {len(sketch.ue)} UEs and {len(sketch.samples)} sample counts")
+    if not (np.isfinite(sketch.weight) and sketch.weight > 0):
+        raise RefusedError("weight", f"a sketch of weight {sketch.weight} came, wanted a positive number")
+    return CheckedSketch(
+        values=values,
+        weight=sketch.weight,
+        num_samples=int(sketch.num_samples),
+        ues=np.array(sketch.ue, dtype=np.int64),
+        samples=np.array(sketch.samples, dtype=np.int64),
+    )
+
+
+def _squared_norm(vector: Vector) -> float:
+    """In float64 without a copy of the whole vector."""
+    parts = np.array_split(vector, max(len(vector) // 65536, 1))
+    return float(sum(np.dot(wide, wide) for wide in (part.astype(np.float64) for part in parts)))

@@ -1,0 +1,87 @@
+"""Who may speak: credentials for both ends of a connection, and the name a peer has proved."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
+from hpfl.deployment.wire import MAX_FRAME_BYTES
+
+_TLS = b"TLSv1.3"
+Options = list[tuple[str, Any]]
+
+
+def server_credentials(tls: TlsSettings) -> Any:
+    """Show our certificate and demand one of the same authority from everybody."""
+    ca, certificate, key = _files(tls)
+    return grpc.ssl_server_credentials([(key, certificate)], root_certificates=ca, require_client_auth=True)
+
+
+def client_credentials(tls: TlsSettings) -> Any:
+    """Trust the deployment's own authority and nobody else's; show our certificate."""
+    ca, certificate, key = _files(tls)
+    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=certificate)
+
+
+def proven_name(auth: Mapping[str, Sequence[bytes]]) -> str:
+    """The one name in the peer's certificate, over TLS 1.3 with encryption; anything else is refused."""
+    version = next(iter(auth.get("ssl_tls_version", ())), b"none")
+    if version != _TLS:
+        raise RefusedError("identity", f"a connection with {version.decode()} came, wanted TLS 1.3")
+    names = {name.decode("utf-8", "replace") for name in auth.get("x509_subject_alternative_name", ())}
+    if len(names) != 1:
+        raise RefusedError("identity", f"a certificate with {len(names)} names came, wanted one")
+    return names.pop()
+
+
+def server_options(limits: LimitSettings) -> Options:
+    """Sizes, keepalive and time-outs of a server; nothing a peer does may grow without bound."""
+    return [
+        ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
+        ("grpc.max_send_message_length", MAX_FRAME_BYTES),
+        ("grpc.max_metadata_size", 8192),
+        ("grpc.max_concurrent_streams", 4),
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.server_handshake_timeout_ms", int(1000 * limits.handshake_s)),
+        ("grpc.keepalive_time_ms", int(1000 * limits.keepalive_s)),
+        ("grpc.keepalive_timeout_ms", int(1000 * limits.keepalive_s)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", int(500 * limits.keepalive_s)),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+def client_options(limits: LimitSettings, *, server: str) -> Options:
+    """The same for a client; `server` is the only name it will talk to."""
+    return [
+        ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
+        ("grpc.max_send_message_length", MAX_FRAME_BYTES),
+        ("grpc.ssl_target_name_override", server),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.keepalive_time_ms", int(1000 * limits.keepalive_s)),
+        ("grpc.keepalive_timeout_ms", int(1000 * limits.keepalive_s)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.enable_retries", 0),
+        ("grpc.enable_http_proxy", 0),
+    ]
+
+
+def _files(tls: TlsSettings) -> tuple[bytes, bytes, bytes]:
+    ca, certificate, key = (_read(path) for path in (tls.ca, tls.certificate, tls.private_key))
+    if Path(tls.private_key).stat().st_mode & 0o077:
+        raise SettingsError(
+            f"{tls.private_key} can be read by others than its owner; run `chmod 600 {tls.private_key}`"
+        )
+    return ca, certificate, key
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read ({error.strerror}); `hpfl certs issue` makes it") from None
