@@ -80,7 +80,7 @@ def _solve_nested(
 
 def starting_work(load: Load, bandwidth_hz: float) -> tuple[FloatArray, FloatArray]:
     """Rough `work` of each edge, as if `D_k(X) = work / X`, and the split `ln(g / h)` that goes with it."""
-    nominal_hz = bandwidth_hz / (load.ues.size + load.edges.size)
+    nominal_hz = bandwidth_hz / max(load.ues.size + load.edges.size, 1)
     ue_work = load.ue_least_s * load.ue_snr_hz / (1.5 + np.log1p(load.ue_snr_hz / nominal_hz))
     backhaul_work = load.backhaul_least_s * load.backhaul_snr_hz
     backhaul_work = backhaul_work / (1.5 + np.log1p(load.backhaul_snr_hz / nominal_hz))

@@ -10,7 +10,7 @@ import numpy as np
 
 from hpfl.planning.deadline import starting_work
 from hpfl.planning.lines import Lines, tangents
-from hpfl.planning.load import load_of
+from hpfl.planning.load import Load, load_of
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray
 from hpfl.planning.solo import solo_slack_s
 from hpfl.planning.task import Incumbent, Task
@@ -39,21 +39,26 @@ def alternate(best: Incumbent) -> None:
 def lines_around(task: Task, latency_s: float) -> Lines:
     """Lines that touch around a deadline, and one so late that every edge has its own."""
     load = load_of(task.problem, task.allowed)
-    late_s = 2.0 * max(float(load.least_s.max(initial=0.0)), 2.0 * latency_s)
-    points_s = np.append(_AROUND * latency_s, late_s)
+    around_s = latency_s if latency_s > 0 else _earliest_s(load, task.problem.bandwidth_hz)
+    late_s = 2.0 * max(float(load.least_s.max(initial=0.0)), 2.0 * around_s)
+    points_s = np.append(_AROUND * around_s, late_s)
     logit = starting_work(load, task.problem.bandwidth_hz)[1]
     return tangents(load, task.allowed, points_s, bounds_s=np.append(0.0, points_s), logit=logit)
+
+
+def _earliest_s(load: Load, bandwidth_hz: float) -> float:
+    """When the fastest edge that has something to send could finish alone."""
+    if not load.edges.size:
+        return 1.0  # nobody sends: any deadline will do
+    return float((load.least_s + solo_slack_s(load, bandwidth_hz)[0]).min())
 
 
 def _starts(task: Task, latest_s: float) -> list[BoolArray]:
     """At each of several deadlines the best set that takes edges in order of value per Hz, judged by the lines."""
     load = load_of(task.problem, task.allowed)
-    if not load.edges.size:
-        return []
     logit = starting_work(load, task.problem.bandwidth_hz)[1]
-    low, _ = solo_slack_s(load, task.problem.bandwidth_hz)
-    earliest_s = min(float((load.least_s + low).min()), latest_s)
-    points_s = np.geomspace(earliest_s, latest_s, _STARTS)
+    earliest_s = _earliest_s(load, task.problem.bandwidth_hz)
+    points_s = np.geomspace(earliest_s, max(latest_s, earliest_s), _STARTS)
     lines = tangents(load, task.allowed, points_s, bounds_s=np.append(0.0, points_s), logit=logit)
     return [_by_worth(task, lines, float(deadline_s)) for deadline_s in points_s]
 

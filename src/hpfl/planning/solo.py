@@ -16,17 +16,19 @@ def solo_slack_s(load: Load, bandwidth_hz: float, *, tolerance: float = 1e-6) ->
     slack_s = work / bandwidth_hz
     low, high = np.zeros_like(slack_s), np.full_like(slack_s, np.inf)
     for _ in range(_MOST_STEPS):
-        if load.nats_cap is not None:  # slopes jump, so that the splits must settle first
-            logit = best_split(load, slack_s, logit).logit
-        split, found = split_at(load, slack_s, logit)
+        if load.nats_cap is None:
+            split, found = split_at(load, slack_s, logit)
+            hz, slope = foresee(split, found)
+        else:  # slopes jump, so that the splits must settle first
+            split = best_split(load, slack_s, logit)
+            hz, slope, found = split.hz, split.slope, None
         low = np.maximum(low, (split.intercept - bandwidth_hz) / split.slope)
         high = np.where(split.hz <= bandwidth_hz, np.minimum(high, slack_s), high)
         if (high - low <= tolerance * low).all():
             return low, high
-        ahead_hz, slope = foresee(split, found)
-        ahead_hz = ahead_hz * (1.0 + 0.1 * tolerance * np.isinf(high))  # end on the side that can be met
-        next_s = _next(slack_s, ahead_hz / bandwidth_hz, ahead_hz / slope, low=low, high=high)
-        logit = logit_step(found, slack_s, logit, np.log(next_s / slack_s))
+        hz = hz * (1.0 + 0.1 * tolerance * np.isinf(high))  # end on the side that can be met
+        next_s = _next(slack_s, hz / bandwidth_hz, hz / slope, low=low, high=high)
+        logit = split.logit if found is None else logit_step(found, slack_s, logit, np.log(next_s / slack_s))
         slack_s = next_s
     raise ConvergenceError(f"solo latency: {int((high - low > tolerance * low).sum())} edges did not settle")
 
