@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from hpfl.config.fields import Auto, DistributionSpec, Section, check_distribution, key
+from hpfl.config.life import LifeConfig
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS
 from hpfl.learning import LOSSES, MODELS, OBJECTIVES
@@ -53,7 +54,9 @@ class NetworkConfig(Section):
     ue_gain_db: float = key(-36.0, "power gain at 1 m between UE and edge, o_i", unit="dB", ge=-200, le=100)
     edge_gain_db: float = key(-40.0, "power gain at 1 m between edge and cloud, o_k", unit="dB", ge=-200, le=100)
     path_loss_exponent: float = key(2.0, "gain falls as distance to the minus this", ge=0, le=10)
-    fading: str = key("rayleigh", "small-scale fading, drawn anew each round")
+    fading: str = key("rayleigh", "small-scale fading")
+    coherence_rounds: int = key(1, "rounds for which a fade lasts", unit="rounds", ge=1)
+    coherence_s: float = key(0.0, "seconds for which a fade lasts (clock event); 0 goes by rounds", unit="s", ge=0)
     backhaul: bool = key(True, "whether edges upload over the radio; false: the one edge is the cloud (fl, pfl)")
     bits_per_parameter: int = key(32, "bits of one model parameter on the air", unit="bit", ge=1, le=64)
 
@@ -153,7 +156,12 @@ class TrainingConfig(Section):
 
     rounds: int = key(100, "cloud rounds, T", ge=1)
     seed: int = key(0, "fixes every random draw", ge=0, le=2**63 - 1)
-    clock: Literal["round"] = key("round", "virtual time: round (the paper's formula)")
+    clock: Literal["round", "event"] = key(
+        "round", "virtual time: round (the paper's formula) or event (work carries over)"
+    )
+    trigger: Literal["scheduled", "first"] = key(
+        "scheduled", "the cloud waits for the edges it called, or for the first max_edges to arrive (clock event)"
+    )
     broadcast: Literal["scheduled", "all"] = key("scheduled", "who receives the new model after a round")
     edge_rounds: int = key(1, "edge aggregations per cloud round", ge=1)
     aggregation: str = key("mean", "how the cloud joins the updates that arrived")
@@ -215,6 +223,19 @@ class Config(Section):
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="the rounds")
     planning: PlanningConfig = Field(default_factory=PlanningConfig, description="who uploads, with how many Hz")
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="what is measured")
+    life: LifeConfig = Field(default_factory=LifeConfig, description="what changes from round to round")
+
+    @model_validator(mode="after")
+    def _times_agree(self) -> "Config":
+        if self.training.clock == "event":
+            return self
+        if self.training.trigger == "first":
+            raise ValueError('training.trigger is "first"; that needs training.clock = "event"')
+        if self.network.coherence_s:
+            raise ValueError(
+                'network.coherence_s is given; with training.clock = "round" give network.coherence_rounds'
+            )
+        return self
 
     @model_validator(mode="after")
     def _counts_agree(self) -> "Config":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,14 @@ FADINGS: Registry[Fading] = Registry("fading")
 _LEAST_FACTOR = 1e-12  # a draw of exactly zero would be a link that never delivers; 120 dB down is deep enough
 
 
+class PathGain(Protocol):
+    """Mean power gain of links by their distance; what a link keeps for good may be drawn from a stream."""
+
+    def gain(self, distance_m: FloatArray, stream: Stream) -> FloatArray:
+        """Mean power gain (linear) of one link per distance."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class PathLoss:
     """`gain = o * d^-exponent`, with `o` the gain at one metre (linear)."""
@@ -26,8 +35,9 @@ class PathLoss:
     gain_at_1m_linear: float
     exponent: float
 
-    def gain(self, distance_m: FloatArray) -> FloatArray:
+    def gain(self, distance_m: FloatArray, stream: Stream | None = None) -> FloatArray:
         """Mean power gain at a distance."""
+        del stream
         return self.gain_at_1m_linear * distance_m**-self.exponent
 
 

@@ -12,19 +12,15 @@ from hpfl.config.fields import distribution
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import PartitionSettings, Shards, make_shards, make_test_shards
 from hpfl.learning import Cohort, Evaluation, LocalTraining, Task, TestData, make_task
-from hpfl.network.channel import FADINGS, PathLoss
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.topology import Fleet, FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
-from hpfl.simulation.clock import CLOCKS
-from hpfl.simulation.executor import Load, Radio, SimulatedExecutor
+from hpfl.simulation.living import make_executor
 from hpfl.training.cloud import CloudSettings
-from hpfl.training.edge import EdgeSettings
 from hpfl.training.loop import Parts
 from hpfl.training.record import EvaluationSummary
 from hpfl.training.state import TrainState, initial_state
-from hpfl.units import db_to_linear, dbm_to_w
 
 IntArray = NDArray[np.int64]
 
@@ -67,7 +63,7 @@ def build_simulation(
     cohort = _cohort(config, task, dataset, population.shards, device=device, dtype=dtype)
     evaluate_ues = _evaluator(config, cohort, dataset, population.test_shards)
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=dtype)
-    executor = _executor(config, task, cohort, population.fleet, dataset.sample_bits)
+    executor = make_executor(config, task, cohort, population.fleet, sample_bits=float(dataset.sample_bits))
     return Simulation(
         task=task,
         population=population,
@@ -120,6 +116,7 @@ def cloud_settings(config: Config) -> CloudSettings:
         max_edges=config.planning.max_edges,
         staleness_bound=config.planning.staleness_bound,
         broadcast=config.training.broadcast,
+        trigger=config.training.trigger,
         aggregation=config.training.aggregation,
     )
 
@@ -137,15 +134,6 @@ def local_training(config: Config) -> LocalTraining:
         batches=learning.batches,
         hessian_free_delta=learning.hessian_free_delta,
     )
-
-
-def touched_samples(config: Config, num_samples: IntArray) -> NDArray[np.float64]:
-    """Samples a UE's edge phase touches: whole shards or batches, times local iterations and edge rounds."""
-    training = local_training(config)
-    drawn = training.batch_size
-    per_step = num_samples if drawn is None else np.minimum(num_samples, drawn) * len(training.roles)
-    steps = training.local_steps * config.training.edge_rounds
-    return np.asarray(per_step * steps, dtype=np.float64)
 
 
 def _labels(dataset: Dataset) -> IntArray:
@@ -220,33 +208,4 @@ def summary_of(evaluation: Evaluation) -> EvaluationSummary:
         personalised_accuracy=float(np.mean(evaluation.personalised_accuracy)),
         global_accuracy=float(np.mean(evaluation.global_accuracy)),
         personalised_accuracy_p10=float(np.quantile(evaluation.personalised_accuracy, 0.1)),
-    )
-
-
-def _executor(config: Config, task: Task, cohort: Cohort, fleet: Fleet, sample_bits: float) -> SimulatedExecutor:
-    network, bits = config.network, float(task.spec.num_parameters * config.network.bits_per_parameter)
-    return SimulatedExecutor(
-        fleet=fleet,
-        radio=Radio(
-            ue_path=PathLoss(gain_at_1m_linear=db_to_linear(network.ue_gain_db), exponent=network.path_loss_exponent),
-            edge_path=PathLoss(
-                gain_at_1m_linear=db_to_linear(network.edge_gain_db), exponent=network.path_loss_exponent
-            ),
-            fading=FADINGS.get(network.fading),
-            noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
-        ),
-        load=Load(
-            ue_bits=bits * config.training.edge_rounds,
-            edge_bits=bits if network.backhaul else 0.0,
-            touched_samples=touched_samples(config, fleet.num_samples),
-            sample_bits=float(sample_bits),
-        ),
-        clock=CLOCKS.get(config.training.clock)(),
-        cohort=cohort,
-        edge_settings=EdgeSettings(
-            outer_lr=config.learning.outer_lr,
-            edge_rounds=config.training.edge_rounds,
-            weighting=config.training.weighting,
-        ),
-        streams=Streams(config.training.seed),
     )

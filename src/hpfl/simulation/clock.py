@@ -1,25 +1,38 @@
 """Virtual time: how much work is left before a plan, and what a plan's bandwidths achieve."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.network.energy import compute_j, transmit_j
+from hpfl.network.energy import compute_j
 from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
 from hpfl.registry import Registry
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 ClockMemory = Mapping[str, NDArray[Any]]
+Gains = tuple[FloatArray, FloatArray]
+"""Power gains of the participating UEs' links and of all backhauls."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockSettings:
+    """When the cloud aggregates, when an edge stops waiting (0: never), how long a channel lasts (0: a round)."""
+
+    trigger: Literal["scheduled", "first"] = "scheduled"
+    max_edges: int = 1
+    deadline_s: float = 0.0
+    coherence_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A fresh edge round's work: seconds of computing and bits per UE, bits per edge."""
+    """An edge round's work: seconds of computing and bits per UE, bits per edge."""
 
     compute_s: FloatArray
     ue_bits: FloatArray
@@ -27,53 +40,76 @@ class Work:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Interval:
+    """From one plan to the next aggregation: everything that decides what happens in between.
+
+    `must` are the edges at the staleness bound; `ue_fails` and `edge_fails` are the uploads that will be found spoilt
+    when they are complete; `gains` gives the channel of a coherence block; `whole_edge_bits` is an update's full size.
+    """
+
+    links: Links
+    plan: Plan
+    start_s: float
+    must: BoolArray
+    whole_edge_bits: FloatArray
+    ue_fails: BoolArray | None = None
+    edge_fails: BoolArray | None = None
+    gains: Callable[[int], Gains] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """Per edge, in seconds after the plan: when it began to upload, had its UEs' updates, and was settled.
+
+    Infinite where that did not happen. `ue_bits` and `edge_bits` were carried meanwhile.
+    """
+
+    computed_s: FloatArray
+    delivered_s: FloatArray
+    settled_s: FloatArray
+    ue_bits: FloatArray
+    edge_bits: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What happened until the cloud aggregated: who arrived, how long it took, what each UE spent."""
+    """What happened until the cloud aggregated: who arrived, how long it took, what each UE spent.
+
+    `lost` UEs were left out of their edge's update; `dropped` edges lost theirs altogether.
+    """
 
     arrived: BoolArray
+    dropped: BoolArray
+    lost: BoolArray
     latency_s: float
     uplink_bits: float
     compute_s: FloatArray
     transmit_j: FloatArray
+    marks: Marks
     memory: ClockMemory
 
 
 class Clock(Protocol):
-    """Turns plans into time."""
+    """Turns plans into time; what it remembers is in the memory it is given and hands on."""
 
-    def remaining(self, memory: ClockMemory, work: Work, awaiting: BoolArray) -> tuple[Work, ClockMemory]:
-        """What is left to do before this round's plan, once the `awaiting` edges have started anew."""
+    def __init__(self, settings: ClockSettings) -> None: ...
+
+    def delivered(self, memory: ClockMemory, num_ues: int) -> BoolArray:
+        """UEs whose update is at their edge."""
         ...
 
-    def advance(self, memory: ClockMemory, links: Links, plan: Plan) -> Progress:
+    def remaining(
+        self, memory: ClockMemory, whole: Work, *, members: IntArray, edges: BoolArray
+    ) -> tuple[Work, ClockMemory]:
+        """What is left to do before this round's plan, once `edges` and their `members` have started anew."""
+        ...
+
+    def advance(self, memory: ClockMemory, interval: Interval) -> Progress:
         """Let a plan act until the cloud aggregates."""
         ...
 
 
 CLOCKS: Registry[type[Clock]] = Registry("clock")
-
-
-@CLOCKS.register("round")
-class RoundClock:
-    """The paper's formula: every scheduled edge starts from zero and the round lasts `max O_k` (section 3.3)."""
-
-    def remaining(self, memory: ClockMemory, work: Work, awaiting: BoolArray) -> tuple[Work, ClockMemory]:
-        """All of it, always."""
-        del awaiting
-        return work, memory
-
-    def advance(self, memory: ClockMemory, links: Links, plan: Plan) -> Progress:
-        """All scheduled edges arrive."""
-        active = plan.scheduled[links.edge_of_ue]
-        air_s = np.where(active, plan.upload_s, 0.0)
-        return Progress(
-            arrived=plan.scheduled,
-            latency_s=plan.round_latency_s,
-            uplink_bits=float(links.ue_bits[active].sum() + links.edge_bits[plan.scheduled].sum()),
-            compute_s=np.where(active, links.compute_s, 0.0),
-            transmit_j=transmit_j(plan.ue_power_w, air_s),
-            memory=memory,
-        )
 
 
 def joules_of(progress: Progress, cpu_hz: FloatArray) -> FloatArray:

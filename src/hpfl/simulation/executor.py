@@ -1,36 +1,28 @@
 """Plays a round in virtual time: real gradients, a drawn channel, a clock that only computes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from hpfl.learning import Cohort
-from hpfl.network.channel import Fading, PathLoss
+from hpfl.network.failures import struck
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation.clock import Clock, Work, joules_of
-from hpfl.training.edge import EdgeSettings, edge_updates, member_weights
+from hpfl.simulation.clock import Clock, ClockMemory, Gains, Interval, Progress, Work, joules_of
+from hpfl.simulation.learners import Learners, Pending, held_models
+from hpfl.simulation.radio import Radio, Recorded, Recorder
+from hpfl.simulation.roster import DISTANCE, SERVES, Life, Roster, everyone, sorted_by_edge
+from hpfl.simulation.stretches import stretches
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Radio:
-    """The channel of a run: path loss on both hops, fading, noise."""
-
-    ue_path: PathLoss
-    edge_path: PathLoss
-    fading: Fading
-    noise_w_per_hz: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,110 +33,188 @@ class Load:
     edge_bits: float
     touched_samples: FloatArray
     sample_bits: float
+    compute_s: Recorded | None = None
+    record: Recorder | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mishaps:
+    """Chances per round that a UE's or an edge's upload arrives spoilt, and the wait (s) when nobody is there."""
+
+    ue_failure: float = 0.0
+    edge_failure: float = 0.0
+    idle_s: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedExecutor:
-    """Stands behind the loop's `Executor`; everything it must remember is in the `TrainState` it is given."""
+    """Stands behind the loop's `Executor`; everything it must remember is in the `TrainState` it is given.
+
+    `life` is None for a network in which nothing changes but the fading; `loses_ues` says whether UEs can be left out
+    of an edge round they have begun.
+    """
 
     fleet: Fleet
     radio: Radio
     load: Load
     clock: Clock
-    cohort: Cohort
-    edge_settings: EdgeSettings
+    learners: Learners
     streams: Streams
+    staleness_bound: int
+    life: Life | None = None
+    mishaps: Mishaps = Mishaps()
+    loses_ues: bool = False
 
     def observe(self, state: TrainState) -> Observation:
-        """Awaiting edges compute their updates; fading is drawn anew."""
-        pending, importance = self._computed(state)
-        work, clock = self.clock.remaining(state.clock, self._fresh_work(), state.awaiting)
-        return Observation(links=self._links(state.round, work), pending=pending, importance=importance, clock=clock)
+        """The network lives on to this round; edges that start compute their updates; fading is drawn anew."""
+        roster = self._roster(state)
+        base_round = np.where(roster.starts | roster.idle, state.round, state.base_round)
+        memory = dict(roster.memory)
+        if self.loses_ues:
+            memory |= held_models(memory, state.params, this_round=state.round, base_round=base_round)
+        pending = self._computed(state, roster, memory, base_round)
+        starting = roster.members[roster.starts[roster.edge_of]]
+        work, clock = self.clock.remaining(memory, self._whole_work(state.round), members=starting, edges=roster.starts)
+        return Observation(
+            links=self._links(state, roster, work),
+            pending=pending.update,
+            importance=pending.importance,
+            clock=clock,
+            active=None if self.life is None else ~roster.idle,
+            dropped=None if self.life is None else roster.dropped,
+            base_round=None if self.life is None else base_round,
+            num_lost=roster.num_lost,
+        )
 
     def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
         """Let the clock carry the plan out; the arrived edges' updates are read from what was pending."""
-        progress = self.clock.advance(observation.clock, observation.links, plan)
+        active = np.ones(self.fleet.num_edges, dtype=np.bool_) if observation.active is None else observation.active
+        interval = self._interval(state, observation.links, plan, observation.clock)
+        progress = self.clock.advance(observation.clock, interval)
+        if not active.any():
+            progress = replace(progress, latency_s=self.mishaps.idle_s)
+        pending, memory = self._after_losses(state, observation, progress)
         joules = np.zeros(self.fleet.num_ues)
         members = observation.links.members
         joules[members] = joules_of(progress, self.fleet.cpu_hz[members])
-        edges = np.flatnonzero(progress.arrived)
-        weights = self._edge_weights()
         return Outcome(
-            arrivals=tuple(
-                EdgeUpdate(
-                    member=int(edge),
-                    base_round=int(state.base_round[edge]),
-                    update=observation.pending[edge],
-                    weight=float(weights[edge]),
-                    importance=float(observation.importance[edge]),
-                )
-                for edge in edges
-            ),
+            arrivals=self._arrivals(state, observation.links, progress, pending),
             latency_s=progress.latency_s,
             uplink_bits=progress.uplink_bits,
             joules=joules,
-            clock=progress.memory,
+            clock=memory,
+            pending=pending.update,
+            importance=pending.importance,
+            dropped=progress.dropped,
+            fresh=progress.dropped | ~active,
+            num_lost=int(progress.lost.sum()),
+            phases=stretches(state, plan, progress, active),
         )
 
     def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
         """Downlinks take no time in the paper's model (section 3.3)."""
         return received(state, edges)
 
-    def _computed(self, state: TrainState) -> tuple[torch.Tensor, FloatArray]:
-        """Pending updates and importance once the awaiting edges have computed on the current model."""
-        if not state.awaiting.any():
-            return state.pending, state.importance
-        edges = np.flatnonzero(state.awaiting)
-        members = np.flatnonzero(state.awaiting[self.fleet.edge_of_ue])
-        result = edge_updates(
-            self.cohort,
-            state.params,
-            members=members,
-            edge_of_member=np.searchsorted(edges, self.fleet.edge_of_ue[members]),
-            weights=member_weights(self.fleet.num_samples[members], self.edge_settings),
-            base_round=state.round,
-            settings=self.edge_settings,
-            streams=self.streams,
+    def _roster(self, state: TrainState) -> Roster:
+        if self.life is None:
+            return everyone(self.fleet, state)
+        return self.life.roster(state, self.clock.delivered(state.clock, self.fleet.num_ues))
+
+    def _computed(self, state: TrainState, roster: Roster, memory: ClockMemory, base_round: IntArray) -> Pending:
+        """Pending updates once the starting edges have computed on the current model, and the depleted ones again."""
+        pending = Pending(update=state.pending, importance=state.importance)
+        who = {"members": roster.members, "edge_of": roster.edge_of}
+        pending = self.learners.renewed(pending, roster.starts, state.params, **who, base_round=state.round)
+        if roster.touched.any():
+            pending = self.learners.without_lost(pending, roster.touched, memory, **who, base_round=base_round)
+        return pending
+
+    def _after_losses(
+        self, state: TrainState, observation: Observation, progress: Progress
+    ) -> tuple[Pending, ClockMemory]:
+        """Updates and memory without the UEs that were lost on the way."""
+        pending = Pending(update=observation.pending, importance=observation.importance)
+        if not progress.lost.any():
+            return pending, progress.memory
+        links = observation.links
+        serves = progress.memory[SERVES].copy()
+        serves[links.members[progress.lost]] = -1
+        touched = np.zeros(self.fleet.num_edges, dtype=np.bool_)
+        touched[links.edge_of_ue[progress.lost]] = True
+        touched[progress.dropped] = False
+        members, edge_of = sorted_by_edge(serves)
+        touched &= np.bincount(edge_of, minlength=self.fleet.num_edges) > 0
+        pending = self.learners.without_lost(
+            pending, touched, progress.memory, members=members, edge_of=edge_of, base_round=state.base_round
         )
-        rows = torch.as_tensor(edges, device=state.pending.device)
-        importance = state.importance.copy()
-        importance[edges] = result.importance
-        return state.pending.index_copy(0, rows, result.update), importance
+        return pending, dict(progress.memory) | {SERVES: serves}
 
-    def _edge_weights(self) -> FloatArray:
-        weights = member_weights(self.fleet.num_samples, self.edge_settings)
-        if self.edge_settings.weighting == "uniform":
-            return np.ones(self.fleet.num_edges)
-        totals = np.bincount(self.fleet.edge_of_ue, weights=weights, minlength=self.fleet.num_edges)
-        return np.asarray(totals, dtype=np.float64)
+    def _arrivals(
+        self, state: TrainState, links: Links, progress: Progress, pending: Pending
+    ) -> tuple[EdgeUpdate, ...]:
+        there = ~progress.lost
+        weights = self.learners.edge_weights(links.members[there], links.edge_of_ue[there], self.fleet.num_edges)
+        return tuple(
+            EdgeUpdate(
+                member=edge,
+                base_round=int(state.base_round[edge]),
+                update=pending.update[edge],
+                weight=float(weights[edge]),
+                importance=float(pending.importance[edge]),
+            )
+            for edge in np.flatnonzero(progress.arrived).tolist()
+        )
 
-    def _fresh_work(self) -> Work:
+    def _interval(self, state: TrainState, links: Links, plan: Plan, memory: ClockMemory) -> Interval:
+        chances, at = self.mishaps, self.streams.at
+        distance_m = memory.get(DISTANCE, self.fleet.ue_distance_m)
+        return Interval(
+            links=links,
+            plan=plan,
+            start_s=state.time_s,
+            must=state.staleness >= self.staleness_bound,
+            whole_edge_bits=np.full(self.fleet.num_edges, self.load.edge_bits),
+            ue_fails=struck(at("failure/ue", state.round), self.fleet.num_ues, chances.ue_failure)[links.members],
+            edge_fails=struck(at("failure/edge", state.round), self.fleet.num_edges, chances.edge_failure),
+            gains=partial(self._gains, members=links.members, distance_m=distance_m),
+        )
+
+    def _whole_work(self, round_number: int) -> Work:
         fleet, load = self.fleet, self.load
-        return Work(
-            compute_s=compute_s(
+        if load.compute_s is not None:
+            seconds = load.compute_s(round_number)
+        else:
+            seconds = compute_s(
                 load.touched_samples,
                 cycles_per_bit=fleet.cycles_per_bit,
                 sample_bits=load.sample_bits,
                 cpu_hz=fleet.cpu_hz,
-            ),
+            )
+        if load.record is not None:
+            load.record("compute_s", round_number, seconds)
+        return Work(
+            compute_s=seconds,
             ue_bits=np.full(fleet.num_ues, load.ue_bits),
             edge_bits=np.full(fleet.num_edges, load.edge_bits),
         )
 
-    def _links(self, round_number: int, work: Work) -> Links:
-        fleet, radio = self.fleet, self.radio
-        ue_fading = radio.fading(self.streams.at("fading/ue", round_number), fleet.num_ues)
-        edge_fading = radio.fading(self.streams.at("fading/edge", round_number), fleet.num_edges)
+    def _gains(self, block: int, *, members: IntArray, distance_m: FloatArray) -> Gains:
+        return self.radio.gains(block, self.fleet, self.streams, members=members, distance_m=distance_m)
+
+    def _links(self, state: TrainState, roster: Roster, work: Work) -> Links:
+        fleet, members = self.fleet, roster.members
+        block = self.radio.block(state.round, state.time_s)
+        ue_gain, edge_gain = self._gains(block, members=members, distance_m=roster.distance_m)
         return Links(
-            edge_gain=radio.edge_path.gain(fleet.edge_distance_m) * edge_fading,
+            edge_gain=edge_gain,
             edge_power_w=fleet.edge_power_w,
-            edge_noise_w_per_hz=np.full(fleet.num_edges, radio.noise_w_per_hz),
+            edge_noise_w_per_hz=np.full(fleet.num_edges, self.radio.noise_w_per_hz),
             edge_bits=work.edge_bits,
-            members=np.arange(fleet.num_ues, dtype=np.int64),
-            edge_of_ue=fleet.edge_of_ue,
-            ue_gain=radio.ue_path.gain(fleet.ue_distance_m) * ue_fading,
-            ue_power_w=fleet.ue_power_w,
-            ue_noise_w_per_hz=np.full(fleet.num_ues, radio.noise_w_per_hz),
-            ue_bits=work.ue_bits,
-            compute_s=work.compute_s,
+            members=members,
+            edge_of_ue=roster.edge_of,
+            ue_gain=ue_gain,
+            ue_power_w=fleet.ue_power_w[members],
+            ue_noise_w_per_hz=np.full(members.size, self.radio.noise_w_per_hz),
+            ue_bits=work.ue_bits[members],
+            compute_s=work.compute_s[members],
         )

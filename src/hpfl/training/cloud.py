@@ -36,19 +36,21 @@ class CloudSettings:
     max_edges: int
     staleness_bound: int
     broadcast: Literal["scheduled", "all"] = "scheduled"
+    trigger: Literal["scheduled", "first"] = "scheduled"
     aggregation: str = "mean"
 
 
 def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
-    """Everything a planner may know of this round."""
+    """Everything a planner may know of this round; with trigger `first` every edge must be given bandwidth."""
     links = dict(vars(observation.links))
     links.pop("members")
+    everybody = settings.trigger == "first"
     return RoundProblem(
         bandwidth_hz=settings.bandwidth_hz,
         rho=settings.rho,
         phi=settings.phi,
-        max_edges=settings.max_edges,
-        staleness_bound=settings.staleness_bound,
+        max_edges=len(state.base_round) if everybody else settings.max_edges,
+        staleness_bound=0 if everybody else settings.staleness_bound,
         importance=observation.importance,
         staleness=state.staleness,
         sketches=observation.sketches,

@@ -1,7 +1,8 @@
 """The way of one round, simulated or real: observe, plan, execute, aggregate, broadcast, record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from hpfl.planning.planners import Planner
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
+from hpfl.training.chronicle import chronicle
 from hpfl.training.cloud import CloudSettings, hearers, pose, step
+from hpfl.training.present import plan_for_present
 from hpfl.training.record import EvaluationSummary, RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
 
@@ -45,32 +48,36 @@ def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: Watch
 
 def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tuple[TrainState, RoundRecord]:
     """One cloud round `t` (paper, Algorithm 3, as corrected in docs/errata.md)."""
-    observation = parts.executor.observe(state)
+    before, observation = state, parts.executor.observe(state)
+    if observation.base_round is not None:
+        state = state.but(base_round=observation.base_round)
 
     problem = pose(state, observation, settings)
+    stream = parts.streams.at("planning", state.round)
     began = parts.stopwatch()
-    plan, memory = parts.planner(problem, state.memory, parts.streams.at("planning", state.round))
+    plan, memory = plan_for_present(parts.planner, problem, observation.active, memory=state.memory, stream=stream)
     planning_s = parts.stopwatch() - began
 
     outcome = parts.executor.execute(state, observation, plan)
 
-    params = step(state.params, outcome.arrivals, settings)
     aggregated = _mask(len(state.base_round), outcome)
     played = state.but(
         round=state.round + 1,
         time_s=state.time_s + observation.spent_s + outcome.latency_s,
-        params=params,
-        pending=observation.pending,
+        params=step(state.params, outcome.arrivals, settings),
+        pending=observation.pending if outcome.pending is None else outcome.pending,
         awaiting=np.zeros_like(state.awaiting),
-        importance=observation.importance,
+        importance=observation.importance if outcome.importance is None else outcome.importance,
         joules=state.joules + outcome.joules,
         memory=memory,
         clock=outcome.clock,
     )
-    after = parts.executor.broadcast(played, hearers(aggregated, settings))
+    told = hearers(aggregated, settings) | _or_none(outcome.fresh, aggregated)
+    after = parts.executor.broadcast(played, told)
 
     evaluation = parts.evaluate(after.params, after.round)
-    return after, _record(after, observation, plan, outcome, (planning_s, evaluation))
+    marks = chronicle(before, after, observation, outcome, told & ~aggregated)
+    return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, **_shown(evaluation)})
 
 
 def received(state: TrainState, edges: BoolArray) -> TrainState:
@@ -84,32 +91,38 @@ def _mask(num_edges: int, outcome: Outcome) -> BoolArray:
     return mask
 
 
+def _or_none(mask: BoolArray | None, like: BoolArray) -> BoolArray:
+    return np.zeros_like(like) if mask is None else mask
+
+
+def _shown(evaluation: EvaluationSummary | None) -> dict[str, float]:
+    return {} if evaluation is None else vars(evaluation)
+
+
 def _record(
-    state: TrainState,
-    observation: Observation,
-    plan: Plan,
-    outcome: Outcome,
-    measured: tuple[float, EvaluationSummary | None],
+    state: TrainState, observation: Observation, plan: Plan, outcome: Outcome, more: Mapping[str, Any]
 ) -> RoundRecord:
-    planning_s, evaluation = measured
     this_round = state.round - 1
-    staleness = [this_round - update.base_round for update in outcome.arrivals]
+    staleness = tuple(this_round - update.base_round for update in outcome.arrivals)
     return RoundRecord(
         round=state.round,
         time_s=state.time_s,
         latency_s=observation.spent_s + outcome.latency_s,
         num_scheduled=int(plan.scheduled.sum()),
-        scheduled=tuple(int(edge) for edge in np.flatnonzero(plan.scheduled)),
+        scheduled=tuple(np.flatnonzero(plan.scheduled).tolist()),
         num_aggregated=len(outcome.arrivals),
+        aggregated=tuple(update.member for update in outcome.arrivals),
+        staleness=staleness,
         max_staleness=max(staleness, default=0),
         mean_staleness=float(np.mean(staleness)) if staleness else 0.0,
         importance=float(sum(update.importance for update in outcome.arrivals)),
         bandwidth_used_hz=float(plan.ue_bandwidth_hz.sum() + plan.edge_bandwidth_hz.sum()),
         uplink_bits=outcome.uplink_bits,
         energy_j=float(outcome.joules.sum()),
-        planning_s=planning_s,
         objective=plan.objective,
         lower_bound=plan.lower_bound,
         relative_gap=plan.relative_gap,
-        **({} if evaluation is None else vars(evaluation)),
+        num_participants=observation.links.members.size,
+        num_lost=observation.num_lost + outcome.num_lost,
+        **more,
     )

@@ -1,11 +1,13 @@
 """The figures of one round, flat and named: one line of `rounds.jsonl`, from which every picture is drawn."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hpfl.training.phases import Phases
 
 FloatArray = NDArray[np.float64]
 
@@ -23,7 +25,13 @@ class EvaluationSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRecord:
-    """Round `round` (counted from 1) and the system just after it. Evaluation fields are None between evaluations."""
+    """Round `round` (counted from 1) and the system just after it. Evaluation fields are None between evaluations.
+
+    `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived and `staleness` theirs;
+    `superseded` updates in flight were replaced by a broadcast, `dropped` ones were lost with their edge; of the UEs
+    `num_participants` took part in the round's links and `num_lost` were left out on the way.
+    `phases` goes to `timeline.jsonl`.
+    """
 
     round: int
     time_s: float
@@ -41,15 +49,22 @@ class RoundRecord:
     objective: float
     lower_bound: float
     relative_gap: float
+    aggregated: tuple[int, ...] = ()
+    staleness: tuple[int, ...] = ()
+    superseded: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
+    num_participants: int = 0
+    num_lost: int = 0
     meta_loss: float | None = None
     loss: float | None = None
     personalised_accuracy: float | None = None
     global_accuracy: float | None = None
     personalised_accuracy_p10: float | None = None
+    phases: Phases | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """A plain object; numbers that JSON cannot hold become null."""
-        return {key: _plain(value) for key, value in asdict(self).items()}
+        return {key: _plain(value) for key, value in vars(self).items() if key != "phases"}
 
 
 MEASURED_FIELDS = frozenset({"planning_s"})

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
+from hpfl.training.phases import Phases
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -59,7 +60,11 @@ class EdgeUpdate:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """Step 1 of a round: this round's links, and every edge's pending update with its importance."""
+    """Step 1 of a round: this round's links, and every edge's pending update with its importance.
+
+    `active` marks the edges that have an update to send (None: all). The others have no UEs; `dropped` marks those
+    that lost their update since the last round, and `base_round` is what every edge holds now (None: as in the state).
+    """
 
     links: Links
     pending: torch.Tensor
@@ -67,17 +72,31 @@ class Observation:
     clock: Mapping[str, NDArray[Any]]
     sketches: FloatArray | None = None
     spent_s: float = 0.0
+    active: BoolArray | None = None
+    dropped: BoolArray | None = None
+    base_round: IntArray | None = None
+    num_lost: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Step 3 of a round: which updates reached the cloud, how long it took, and what it cost."""
+    """Step 3 of a round: which updates reached the cloud, how long it took, and what it cost.
+
+    Where UEs were lost on the way, `pending` and `importance` are those of the UEs that are left. `dropped` edges lost
+    their update; `fresh` ones receive the new model though nothing of theirs was aggregated.
+    """
 
     arrivals: tuple[EdgeUpdate, ...]
     latency_s: float
     uplink_bits: float
     joules: FloatArray
     clock: Mapping[str, NDArray[Any]]
+    pending: torch.Tensor | None = None
+    importance: FloatArray | None = None
+    dropped: BoolArray | None = None
+    fresh: BoolArray | None = None
+    num_lost: int = 0
+    phases: Phases | None = None
 
 
 class Executor(Protocol):

@@ -1,0 +1,35 @@
+"""Which of an edge's UEs take part in an edge round: a share of them, or a number."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """A share of the UEs that are there, rounded, or (where not 0) a number; at least one of those there."""
+
+    fraction: float = 1.0
+    count: int = 0
+
+    def wanted(self, there: IntArray) -> IntArray:
+        """How many of so many UEs take part."""
+        if self.count:
+            return np.minimum(there, np.int64(self.count))
+        share: IntArray = np.rint(there * self.fraction).astype(np.int64)
+        return np.minimum(there, np.maximum(share, 1))
+
+
+def sampled(sampling: Sampling, edge_of: IntArray, lots: FloatArray, *, num_edges: int) -> BoolArray:
+    """Which candidates take part: in each edge those with the smallest `lots`, uniform in [0, 1)."""
+    order = np.argsort(edge_of + lots, kind="stable")
+    there = np.bincount(edge_of, minlength=num_edges)
+    rank = np.arange(edge_of.size) - np.repeat(np.cumsum(there) - there, there)
+    chosen = np.zeros(edge_of.size, dtype=np.bool_)
+    chosen[order] = rank < np.repeat(sampling.wanted(there), there)
+    return chosen

@@ -1,0 +1,104 @@
+"""From a configuration to the executor of its rounds: radio, load, clock and the life of the network."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.config import Config
+from hpfl.config.life import LifeConfig
+from hpfl.learning import Cohort, LocalTraining, Task
+from hpfl.network.availability import TwoState
+from hpfl.network.channel import FADINGS, PathLoss
+from hpfl.network.mobility import RandomWaypoint
+from hpfl.network.sampling import Sampling
+from hpfl.network.topology import Fleet
+from hpfl.rng import Streams
+from hpfl.simulation import event as _event  # noqa: F401  registers its clock
+from hpfl.simulation import round as _round  # noqa: F401  registers its clock
+from hpfl.simulation.clock import CLOCKS, ClockSettings
+from hpfl.simulation.executor import Load, Mishaps, SimulatedExecutor
+from hpfl.simulation.learners import Learners
+from hpfl.simulation.radio import Radio
+from hpfl.simulation.roster import Life
+from hpfl.training.edge import EdgeSettings
+from hpfl.units import db_to_linear, dbm_to_w
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+def make_executor(config: Config, task: Task, cohort: Cohort, fleet: Fleet, *, sample_bits: float) -> SimulatedExecutor:
+    """The executor of a resolved configuration."""
+    streams = Streams(config.training.seed)
+    bits = float(task.spec.num_parameters * config.network.bits_per_parameter)
+    return SimulatedExecutor(
+        fleet=fleet,
+        radio=_radio(config),
+        load=Load(
+            ue_bits=bits * config.training.edge_rounds,
+            edge_bits=bits if config.network.backhaul else 0.0,
+            touched_samples=touched_samples(config, cohort.training, fleet.num_samples),
+            sample_bits=sample_bits,
+        ),
+        clock=CLOCKS.get(config.training.clock)(_clock_settings(config)),
+        learners=Learners(
+            cohort=cohort,
+            settings=EdgeSettings(
+                outer_lr=config.learning.outer_lr,
+                edge_rounds=config.training.edge_rounds,
+                weighting=config.training.weighting,
+            ),
+            streams=streams,
+            num_samples=fleet.num_samples,
+        ),
+        streams=streams,
+        staleness_bound=config.planning.staleness_bound,
+        life=_life(config.life, fleet, streams),
+        mishaps=Mishaps(
+            ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
+        ),
+        loses_ues=config.life.loses_ues,
+    )
+
+
+def touched_samples(config: Config, training: LocalTraining, num_samples: IntArray) -> FloatArray:
+    """Samples a UE's edge phase touches: whole shards or batches, times local iterations and edge rounds."""
+    drawn = training.batch_size
+    per_step = num_samples if drawn is None else np.minimum(num_samples, drawn) * len(training.roles)
+    steps = training.local_steps * config.training.edge_rounds
+    return np.asarray(per_step * steps, dtype=np.float64)
+
+
+def _clock_settings(config: Config) -> ClockSettings:
+    return ClockSettings(
+        trigger=config.training.trigger,
+        max_edges=config.planning.max_edges,
+        deadline_s=config.life.deadline_s,
+        coherence_s=config.network.coherence_s,
+    )
+
+
+def _radio(config: Config) -> Radio:
+    network = config.network
+    return Radio(
+        ue_path=PathLoss(gain_at_1m_linear=db_to_linear(network.ue_gain_db), exponent=network.path_loss_exponent),
+        edge_path=PathLoss(gain_at_1m_linear=db_to_linear(network.edge_gain_db), exponent=network.path_loss_exponent),
+        fading=FADINGS.get(network.fading),
+        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
+        coherence_rounds=network.coherence_rounds,
+        coherence_s=network.coherence_s,
+    )
+
+
+def _life(life: LifeConfig, fleet: Fleet, streams: Streams) -> Life | None:
+    if not life.on:
+        return None
+    leaves = TwoState(leave=life.leave, come_back=life.come_back) if life.leave else None
+    speeds = (life.speed_m_per_s[0], life.speed_m_per_s[1])
+    return Life(
+        fleet=fleet,
+        streams=streams,
+        sampling=Sampling(fraction=life.sample_fraction, count=life.sample_count),
+        availability=leaves,
+        mobility=RandomWaypoint.around(fleet, speeds, streams) if life.moves else None,
+        edge_death=life.edge_death,
+    )

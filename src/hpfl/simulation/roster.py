@@ -1,0 +1,150 @@
+"""Who takes part: every edge round's UEs, from the moment it starts until its update is at the cloud or lost."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.network.availability import TwoState
+from hpfl.network.failures import struck
+from hpfl.network.mobility import RandomWaypoint, Walk
+from hpfl.network.sampling import Sampling, sampled
+from hpfl.network.topology import Fleet
+from hpfl.rng import Streams
+from hpfl.training.state import TrainState
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Memory = Mapping[str, NDArray[Any]]
+
+SERVES, AVAILABLE, MOVED, DISTANCE = "serves", "available", "moved_s", "distance_m"
+_WALK = "walk/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roster:
+    """A round's UEs sorted by edge, and what became of the edges' rounds since the last plan.
+
+    `starts` marks edges that begin an edge round now, `touched` those that go on with fewer UEs than they had, `idle`
+    those that have nobody, `dropped` those that lost their update with the last of their UEs or by dying.
+    """
+
+    members: IntArray
+    edge_of: IntArray
+    starts: BoolArray
+    touched: BoolArray
+    idle: BoolArray
+    dropped: BoolArray
+    num_lost: int
+    distance_m: FloatArray
+    memory: Memory
+
+
+def everyone(fleet: Fleet, state: TrainState) -> Roster:
+    """The roster of a network without life: all UEs, always, under their own edges."""
+    none = np.zeros(fleet.num_edges, dtype=np.bool_)
+    return Roster(
+        members=np.arange(fleet.num_ues, dtype=np.int64),
+        edge_of=fleet.edge_of_ue,
+        starts=state.awaiting,
+        touched=none,
+        idle=none,
+        dropped=none,
+        num_lost=0,
+        distance_m=fleet.ue_distance_m,
+        memory=state.clock,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """What changes from round to round; each part may be absent. Everything it remembers is in the clock's memory."""
+
+    fleet: Fleet
+    streams: Streams
+    sampling: Sampling
+    availability: TwoState | Callable[[int], BoolArray] | None = None
+    mobility: RandomWaypoint | None = None
+    edge_death: float = 0.0
+
+    def roster(self, state: TrainState, delivered: BoolArray) -> Roster:
+        """Move the network to this round, take leave of those who left, and fill the edge rounds that start."""
+        edge_of_ue, distance_m, places = self._places(state)
+        available, seen = self._present(state)
+        serves, starts = self._serving(state), state.awaiting.copy()
+        serves[(serves >= 0) & starts[serves]] = -1
+        gone = (serves >= 0) & ~delivered & (~available | (serves != edge_of_ue))
+        touched = _edges(serves[gone], starts.size)
+        serves[gone] = -1
+        dead = struck(self.streams.at("edge death", state.round), starts.size, self.edge_death) & ~starts
+        dropped = ~starts & (dead | ~_edges(serves[serves >= 0], starts.size))
+        serves[(serves >= 0) & dropped[serves]] = -1
+        starts |= dropped
+        self._enlist(serves, available & (serves < 0) & starts[edge_of_ue], edge_of_ue, state.round)
+        filled = _edges(serves[serves >= 0], starts.size)
+        members, edge_of = sorted_by_edge(serves)
+        return Roster(
+            members=members,
+            edge_of=edge_of,
+            starts=starts & filled,
+            touched=touched & ~dropped,
+            idle=~filled,
+            dropped=dropped,
+            num_lost=int(gone.sum()),
+            distance_m=distance_m,
+            memory={**state.clock, **places, **seen, SERVES: serves},
+        )
+
+    def _serving(self, state: TrainState) -> IntArray:
+        serves = state.clock.get(SERVES)
+        return np.full(self.fleet.num_ues, -1, dtype=np.int64) if serves is None else serves.copy()
+
+    def _enlist(self, serves: IntArray, candidates: BoolArray, edge_of_ue: IntArray, round_number: int) -> None:
+        """Draw the participants of the edge rounds that start, in place."""
+        ues = np.flatnonzero(candidates)
+        lots = self.streams.at("sampling", round_number).uniform(self.fleet.num_ues)[ues]
+        chosen = ues[sampled(self.sampling, edge_of_ue[ues], lots, num_edges=self.fleet.num_edges)]
+        serves[chosen] = edge_of_ue[chosen]
+
+    def _present(self, state: TrainState) -> tuple[BoolArray, Memory]:
+        if self.availability is None:
+            return np.ones(self.fleet.num_ues, dtype=np.bool_), {}
+        if not isinstance(self.availability, TwoState):
+            return self.availability(state.round), {}
+        before = state.clock.get(AVAILABLE)
+        if before is None:
+            available = np.ones(self.fleet.num_ues, dtype=np.bool_)
+        else:
+            lots = self.streams.at("availability", state.round).uniform(self.fleet.num_ues)
+            available = self.availability.step(before, lots)
+        return available, {AVAILABLE: available}
+
+    def _places(self, state: TrainState) -> tuple[IntArray, FloatArray, Memory]:
+        """Each UE's edge and distance to it; with mobility, after walking since the last plan."""
+        if self.mobility is None:
+            return self.fleet.edge_of_ue, self.fleet.ue_distance_m, {}
+        if MOVED in state.clock:
+            walk = Walk(**{name.removeprefix(_WALK): v for name, v in state.clock.items() if name.startswith(_WALK)})
+            seconds = state.time_s - float(state.clock[MOVED][0])
+            walk = self.mobility.move(walk, seconds, self.streams, state.round)
+        else:
+            walk = self.mobility.start(self.fleet, self.streams)
+        edge, distance_m = self.mobility.nearest(walk)
+        walked = {_WALK + name: values for name, values in vars(walk).items()}
+        return edge, distance_m, walked | {MOVED: np.array([state.time_s]), DISTANCE: distance_m}
+
+
+def sorted_by_edge(serves: IntArray) -> tuple[IntArray, IntArray]:
+    """The UEs that serve an edge round, in order of the edges and of their own numbers, and those edges."""
+    members = np.flatnonzero(serves >= 0)
+    members = members[np.argsort(serves[members], kind="stable")]
+    return members, serves[members]
+
+
+def _edges(of_ues: IntArray, num_edges: int) -> BoolArray:
+    found = np.zeros(num_edges, dtype=np.bool_)
+    found[of_ues] = True
+    return found

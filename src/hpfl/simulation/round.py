@@ -1,0 +1,44 @@
+"""Clock `round`: the paper's formula, by which every scheduled edge starts from zero each time it is called."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.simulation.clock import CLOCKS, ClockMemory, ClockSettings, Interval, Progress, Work
+from hpfl.simulation.course import Left
+from hpfl.simulation.playing import played
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@CLOCKS.register("round")
+class RoundClock:
+    """The round lasts `max O_k` over the scheduled edges (section 3.3); nothing carries over, nobody else computes."""
+
+    def __init__(self, settings: ClockSettings) -> None:
+        self.settings = settings
+
+    def delivered(self, memory: ClockMemory, num_ues: int) -> BoolArray:
+        """Nobody: an update is charged in full when its edge is called."""
+        del memory
+        return np.zeros(num_ues, dtype=np.bool_)
+
+    def remaining(
+        self, memory: ClockMemory, whole: Work, *, members: IntArray, edges: BoolArray
+    ) -> tuple[Work, ClockMemory]:
+        """All of it, always."""
+        del members, edges
+        return whole, memory
+
+    def advance(self, memory: ClockMemory, interval: Interval) -> Progress:
+        """All scheduled edges arrive, but for those whose uploads fail."""
+        links = interval.links
+        called = interval.plan.scheduled[links.edge_of_ue]
+        left = Left(
+            compute_s=np.where(called, links.compute_s, 0.0),
+            ue_bits=links.ue_bits,
+            edge_bits=links.edge_bits,
+            heard=links.ue_bits == 0,
+            lost=np.zeros_like(called),
+        )
+        return played(interval, left, self.settings, memory)[1]

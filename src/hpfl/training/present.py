@@ -1,0 +1,80 @@
+"""Planning for the edges that are there: the problem without those that have nobody, and the plan back over all."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.planning.planners import Planner
+from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.rng import Stream
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+def plan_for_present(
+    planner: Planner, problem: RoundProblem, active: BoolArray | None, *, memory: Memory, stream: Stream
+) -> tuple[Plan, Memory]:
+    """The planner's plan over the `active` edges (None: all); the others are never scheduled. Nobody there, no plan."""
+    if active is None or active.all():
+        return planner(problem, memory, stream)
+    if not active.any():
+        return nobody(problem.num_edges), memory
+    plan, memory = planner(without_absent(problem, active), memory, stream)
+    return over_all(plan, active), memory
+
+
+def without_absent(problem: RoundProblem, active: BoolArray) -> RoundProblem:
+    """The same problem over the active edges, renumbered; `edge_ids` keep their numbers. All UEs are under these."""
+    edges = np.flatnonzero(active)
+    return replace(
+        problem,
+        **{
+            name: getattr(problem, name)[edges]
+            for name in ("edge_gain", "edge_power_w", "edge_noise_w_per_hz", "edge_bits", "importance", "staleness")
+        },
+        edge_of_ue=np.searchsorted(edges, problem.edge_of_ue),
+        sketches=None if problem.sketches is None else problem.sketches[edges],
+        edge_ids=tuple(str(edge) for edge in edges),
+    )
+
+
+def over_all(plan: Plan, active: BoolArray) -> Plan:
+    """A plan of the active edges as one of all edges."""
+
+    def spread(values: FloatArray, absent: float) -> FloatArray:
+        everywhere = np.full(active.size, absent)
+        everywhere[active] = values
+        return everywhere
+
+    scheduled = np.zeros(active.size, dtype=np.bool_)
+    scheduled[active] = plan.scheduled
+    return replace(
+        plan,
+        scheduled=scheduled,
+        edge_bandwidth_hz=spread(plan.edge_bandwidth_hz, 0.0),
+        edge_upload_s=spread(plan.edge_upload_s, np.nan),
+        edge_phase_s=spread(plan.edge_phase_s, np.nan),
+        latency_s=spread(plan.latency_s, np.nan),
+    )
+
+
+def nobody(num_edges: int) -> Plan:
+    """The plan of a round in which no edge has a UE."""
+    edges, ues = np.full(num_edges, np.nan), np.zeros(0)
+    return Plan(
+        planner="nobody",
+        scheduled=np.zeros(num_edges, dtype=np.bool_),
+        ue_bandwidth_hz=ues,
+        edge_bandwidth_hz=np.zeros(num_edges),
+        ue_power_w=ues,
+        upload_s=ues,
+        edge_upload_s=edges,
+        edge_phase_s=edges,
+        latency_s=edges,
+        round_latency_s=0.0,
+        objective=0.0,
+        lower_bound=0.0,
+        relative_gap=0.0,
+    )
