@@ -182,6 +182,9 @@ class PlanningConfig(Section):
     phi: float | Auto = key("auto", "scale of importance; auto is 5 beta S^2 / A (Theorem 1)")
     max_edges: int = key(15, "most edges wanted per round, A", ge=1)
     staleness_bound: int = key(20, "rounds after which an edge must be scheduled, S", unit="rounds", ge=1)
+    script: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = key(
+        [], "edges to schedule round by round, repeated (planner scripted)"
+    )
     importance: Literal["exact"] = key("exact", "squared norm of the pending edge update, known exactly")
 
     @field_validator("planner")
@@ -246,6 +249,16 @@ class Config(Section):
             raise ValueError(
                 f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _script_fits(self) -> "Config":
+        named = {edge for edges in self.planning.script for edge in edges}
+        if named and self.planning.planner != "scripted":
+            raise ValueError(f'planning.script is given; planning.planner should be "scripted", not '
+                             f'"{self.planning.planner}"')
+        if named and max(named) >= self.network.edges:
+            raise ValueError(f"planning.script names edge {max(named)}; there are edges 0 to {self.network.edges - 1}")
         return self
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from hpfl.planning.baselines import full, random, shpfl
 from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.paper import paper
 from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.scripted import scripted
 from hpfl.registry import Registry
 from hpfl.rng import Stream, Streams
 
@@ -21,6 +22,7 @@ PLANNERS.register("paper")(paper)
 PLANNERS.register("full")(full)
 PLANNERS.register("random")(random)
 PLANNERS.register("shpfl")(shpfl)
+PLANNERS.register("scripted")(scripted)
 
 
 def plan(problem: RoundProblem, planner: str = "joint", *, seed: int = 0) -> Plan:

@@ -15,6 +15,7 @@ from hpfl.learning import Cohort, Evaluation, LocalTraining, Task, TestData, mak
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.topology import Fleet, FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
+from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.simulation.living import make_executor
 from hpfl.training.cloud import CloudSettings
@@ -75,7 +76,9 @@ def build_simulation(
             stopwatch=stopwatch,
         ),
         settings=cloud_settings(config),
-        start=initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues),
+        start=initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues).but(
+            memory={SCRIPT: config.planning.script} if config.planning.script else {}
+        ),
         evaluate_ues=evaluate_ues,
     )
 
