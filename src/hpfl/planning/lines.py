@@ -1,7 +1,7 @@
 """Straight lines below every edge's least bandwidth `D_k(O)`, tabulated over deadlines: what bounds a joint plan.
 
-Cell j covers the deadlines `bounds_s[j] .. bounds_s[j + 1]`; its lines touch `D_k` at `points_s[j]` and, since `D_k` is
-convex, stay below it everywhere: `D_k(O) >= intercept[j, k] - slope[j, k] O`.
+Cell j covers the deadlines `starts_s[j] .. ends_s[j]`; its lines touch `D_k` at `points_s[j]` and, as `D_k` is convex,
+stay below it everywhere: `D_k(O) >= intercept[j, k] - slope[j, k] O`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class Lines:
     """Certified lines by cell and edge; an edge is `usable` in a cell if it can finish before the cell ends."""
 
     points_s: FloatArray
-    bounds_s: FloatArray
+    starts_s: FloatArray
+    ends_s: FloatArray
     intercept: FloatArray
     slope: FloatArray
     usable: BoolArray
@@ -35,29 +36,35 @@ class Lines:
         return np.asarray(np.maximum(crossing_s.max(axis=1), np.where(sets, self.least_s, 0.0).max(axis=1)))
 
 
-def tabulate(load: Load, allowed: BoolArray, bounds_s: FloatArray, *, logit: FloatArray) -> Lines:
-    """Lines of the allowed edges (those of `load`, and others that have nothing to send) over the given cells."""
-    points_s = np.append(np.sqrt(bounds_s[:-2] * bounds_s[1:-1]), bounds_s[-1])
-    return tangents(load, allowed, points_s, bounds_s=bounds_s, logit=logit)
+def tabulate(load: Load, allowed: BoolArray, cells_s: tuple[FloatArray, FloatArray], *, logit: FloatArray) -> Lines:
+    """Lines of the allowed edges (those of `load`, and others that have nothing to send) over cells in rising order."""
+    starts_s, ends_s = cells_s
+    points_s = np.sqrt(starts_s * ends_s)
+    points_s[-1] = ends_s[-1]
+    return tangents(load, allowed, points_s, cells_s=cells_s, logit=logit)
 
 
-def tangents(load: Load, allowed: BoolArray, points_s: FloatArray, *, bounds_s: FloatArray, logit: FloatArray) -> Lines:
+def tangents(
+    load: Load, allowed: BoolArray, points_s: FloatArray, *, cells_s: tuple[FloatArray, FloatArray], logit: FloatArray
+) -> Lines:
     """Lines that touch at the points; the next point's where an edge cannot finish, or is so close to it that its own
     line is too steep to be of use at the end of the cell."""
+    starts_s, ends_s = cells_s
     slack_s = points_s[:, None] - load.least_s
     possible = slack_s > 0
     split = _splits(load, np.where(possible, slack_s, points_s[:, None]), logit)
     intercept = np.where(possible, split.intercept + split.slope * load.least_s, 0.0)
     slope = np.where(possible, split.slope, 0.0)
     for cell in range(points_s.size - 2, -1, -1):
-        end_hz = intercept[cell : cell + 2] - slope[cell : cell + 2] * bounds_s[cell + 1]
+        end_hz = intercept[cell : cell + 2] - slope[cell : cell + 2] * ends_s[cell]
         good = possible[cell] & (end_hz[0] >= 0.5 * end_hz[1])
         intercept[cell] = np.where(good, intercept[cell], intercept[cell + 1])
         slope[cell] = np.where(good, slope[cell], slope[cell + 1])
     shape = (points_s.size, allowed.size)
     lines = Lines(
         points_s=points_s,
-        bounds_s=bounds_s,
+        starts_s=starts_s,
+        ends_s=ends_s,
         intercept=np.zeros(shape),
         slope=np.zeros(shape),
         usable=np.broadcast_to(allowed, shape).copy(),
@@ -66,7 +73,7 @@ def tangents(load: Load, allowed: BoolArray, points_s: FloatArray, *, bounds_s: 
     lines.least_s[load.edges] = load.least_s
     lines.intercept[:, load.edges] = intercept
     lines.slope[:, load.edges] = slope
-    lines.usable[:, load.edges] &= load.least_s < bounds_s[1:, None]
+    lines.usable[:, load.edges] &= load.least_s < ends_s[:, None]
     return lines
 
 

@@ -43,7 +43,7 @@ def lines_around(task: Task, latency_s: float) -> Lines:
     late_s = 2.0 * max(float(load.least_s.max(initial=0.0)), 2.0 * around_s)
     points_s = np.append(_AROUND * around_s, late_s)
     logit = starting_work(load, task.problem.bandwidth_hz)[1]
-    return tangents(load, task.allowed, points_s, bounds_s=np.append(0.0, points_s), logit=logit)
+    return tangents(load, task.allowed, points_s, cells_s=(points_s, points_s), logit=logit)
 
 
 def _earliest_s(load: Load, bandwidth_hz: float) -> float:
@@ -59,7 +59,7 @@ def _starts(task: Task, latest_s: float) -> list[BoolArray]:
     logit = starting_work(load, task.problem.bandwidth_hz)[1]
     earliest_s = _earliest_s(load, task.problem.bandwidth_hz)
     points_s = np.geomspace(earliest_s, max(latest_s, earliest_s), _STARTS)
-    lines = tangents(load, task.allowed, points_s, bounds_s=np.append(0.0, points_s), logit=logit)
+    lines = tangents(load, task.allowed, points_s, cells_s=(points_s, points_s), logit=logit)
     return [_by_worth(task, lines, float(deadline_s)) for deadline_s in points_s]
 
 

@@ -49,6 +49,11 @@ class Nodes:
     def __len__(self) -> int:
         return self.cell.size
 
+    def divided(self, parts: int) -> "Nodes":
+        """Every node as `parts` nodes, for as many cells in its cell's place."""
+        repeated = self.rows(np.repeat(np.arange(len(self)), parts))
+        return replace(repeated, cell=np.arange(len(repeated)))
+
     def rows(self, index: IntArray | BoolArray) -> "Nodes":
         """The chosen rows."""
         return Nodes(**{name: column[index] for name, column in vars(self).items()})

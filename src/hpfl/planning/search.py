@@ -24,11 +24,12 @@ from hpfl.planning.task import Incumbent, Task
 
 EXACT_UP_TO = 20  # edges; beyond, the search may stop at its step limit
 _CELLS = 16
-_TABLES = 3
 _NARROW = 1.004  # ratio of a cell's ends at which cutting finer gains less than branching
 _BATCH = 64
 _MOST_STEPS = 4_000
 _MOST_MOVES = 50
+_MOST_WORK = 50_000_000  # links tabulated
+_SMALL = 20_000  # links of a table that costs next to nothing more than a smaller one
 _LOOKS = 2  # sets looked at after each round of bounds
 
 
@@ -78,35 +79,37 @@ def _first_looks(best: Incumbent) -> float:
 def _search(best: Incumbent, low_s: float, high_s: float) -> float:
     """Cut the deadlines into cells, finer and finer where a better set may be, then branch; a bound on all of it."""
     task = best.task
-    taken, allowed = task.must, task.allowed
-    for _ in range(_TABLES):
+    cells_s = _divide(np.array([low_s]), np.array([high_s]), _CELLS)
+    price = best.scale / task.problem.bandwidth_hz
+    nodes = Nodes.roots(_CELLS, task.must, ~task.allowed, sizes=(task.least, task.most), price=price)
+    work = 0
+    while True:
+        allowed = ~np.all(nodes.barred, axis=0)
         load = load_of(task.problem, allowed)
         logit = starting_work(load, task.problem.bandwidth_hz)[1]
-        lines = tabulate(load, allowed, _cells(low_s, high_s), logit=logit)
-        knapsack = _knapsack(best, lines)
-        price = knapsack.scale / knapsack.bandwidth_hz
-        nodes = Nodes.roots(_CELLS, taken, ~lines.usable, sizes=(task.least, task.most), price=price)
-        nodes = nodes.decide(np.zeros_like(nodes.taken), np.zeros_like(nodes.taken))
-        nodes = _settle(best, bound_nodes(knapsack, nodes, best.cutoff), lines)
-        if not len(nodes):
-            return np.inf
-        taken, allowed = np.all(nodes.taken, axis=0), ~np.all(nodes.barred, axis=0)
-        low_s, high_s = float(lines.bounds_s[nodes.cell.min()]), float(lines.bounds_s[nodes.cell.max() + 1])
-        if high_s <= low_s * _NARROW:
+        lines = tabulate(load, allowed, cells_s, logit=logit)
+        nodes = nodes.decide(np.zeros_like(nodes.taken), ~lines.usable)
+        nodes = _settle(best, bound_nodes(_knapsack(best, lines), nodes, best.cutoff), lines)
+        starts_s, ends_s = lines.starts_s[nodes.cell], lines.ends_s[nodes.cell]
+        parts = int(np.clip(_CELLS // max(len(nodes), 1), 2, 8))
+        work += parts * len(nodes) * max(load.ues.size, _SMALL)
+        if not len(nodes) or (ends_s <= starts_s * _NARROW).all() or work > _MOST_WORK:
             break
-    if task.allowed.sum() > EXACT_UP_TO:
+        cells_s, nodes = _divide(starts_s, ends_s, parts), nodes.divided(parts)
+    if len(nodes) and task.allowed.sum() > EXACT_UP_TO:
         descend(best, most_moves=_MOST_MOVES)
     return _branch(best, nodes, lines)
 
 
-def _cells(low_s: float, high_s: float) -> FloatArray:
-    bounds_s = np.geomspace(low_s, high_s, _CELLS + 1)
-    bounds_s[0], bounds_s[-1] = low_s, high_s
-    return bounds_s
+def _divide(starts_s: FloatArray, ends_s: FloatArray, parts: int) -> tuple[FloatArray, FloatArray]:
+    """Cells of equal ratio in place of every cell."""
+    marks_s = starts_s[:, None] * (ends_s / starts_s)[:, None] ** (np.arange(parts + 1) / parts)
+    marks_s[:, 0], marks_s[:, -1] = starts_s, ends_s
+    return marks_s[:, :-1].ravel(), marks_s[:, 1:].ravel()
 
 
 def _knapsack(best: Incumbent, lines: Lines) -> Knapsack:
-    ends_s = np.stack([lines.bounds_s[:-1], lines.bounds_s[1:]])
+    ends_s = np.stack([lines.starts_s, lines.ends_s])
     return Knapsack(
         values=best.task.values,
         ends_cost=best.task.latency_weight * ends_s,
