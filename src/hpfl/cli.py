@@ -13,6 +13,7 @@ from hpfl.cli_demo import demo_command
 from hpfl.cli_errors import reported
 from hpfl.cli_plan import plan_command
 from hpfl.cli_running import run_with_display
+from hpfl.cli_timeline import timeline_command
 from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_toml
 from hpfl.experiment import RunResult
 from hpfl.planning.planners import PLANNERS
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.command("plan")(plan_command)
 app.command("demo")(demo_command)
+app.command("timeline", epilog="Example: hpfl timeline runs/quickstart --rounds 1:20")(timeline_command)
 
 Source = Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset (`hpfl presets`) or a TOML file.")]
 SystemOption = Annotated[

@@ -16,6 +16,7 @@ from hpfl.learning import Evaluation
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
 from hpfl.reporting.store import RunStore, read_rounds
 from hpfl.reporting.summary import environment, summarise
+from hpfl.reporting.timeline import TimelineFile
 from hpfl.simulation.build import Simulation, build_simulation
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
@@ -104,6 +105,7 @@ class _Journal:
     def __init__(self, config: Config, store: RunStore | None, hooks: Hooks) -> None:
         self.config, self.store, self.hooks = config, store, hooks
         self.fingerprint = fingerprint(config)
+        self.timeline = None if store is None else TimelineFile(store.out)
         self.records: Records = []
         self.saved_round = -1
 
@@ -119,7 +121,8 @@ class _Journal:
         """Record, then save when it is time; answers whether to go on."""
         self.records.append(record.to_json())
         every = self.config.training.checkpoint_every
-        if self.store is not None:
+        if self.store is not None and self.timeline is not None:
+            self.timeline.append(record.phases)
             self.store.append(record)
             if every and state.round % every == 0:
                 self._save(state)
@@ -130,9 +133,12 @@ class _Journal:
         """Save the last round, so that a stopped run loses nothing and a finished one can be prolonged."""
         if self.store is not None and state.round > 0 and self.saved_round != state.round:
             self._save(state)
+        if self.timeline is not None:
+            self.timeline.close()
 
     def _recovered(self, start: TrainState) -> TrainState:
         assert self.store is not None
+        assert self.timeline is not None
         loaded = load_latest(self.store.checkpoints, fingerprint=self.fingerprint, at_most=self.store.last_round)
         for note in loaded.notes:
             self.hooks.note(note)
@@ -142,6 +148,7 @@ class _Journal:
                 f"training.rounds is {self.config.training.rounds}; the run to resume has done {state.round} already"
             )
         self.store.rewind(state.round)
+        self.timeline.rewind(state.round)
         self.records = read_rounds(self.store.out)
         self.saved_round = state.round
         self.hooks.note(f"resuming after round {state.round}")
@@ -149,6 +156,8 @@ class _Journal:
 
     def _save(self, state: TrainState) -> None:
         assert self.store is not None
+        assert self.timeline is not None
+        self.timeline.sync()
         self.store.sync()
         save_checkpoint(self.store.checkpoints, state, fingerprint=self.fingerprint)
         self.saved_round = state.round

@@ -255,8 +255,9 @@ class Config(Section):
     def _script_fits(self) -> "Config":
         named = {edge for edges in self.planning.script for edge in edges}
         if named and self.planning.planner != "scripted":
-            raise ValueError(f'planning.script is given; planning.planner should be "scripted", not '
-                             f'"{self.planning.planner}"')
+            raise ValueError(
+                f'planning.script is given; planning.planner should be "scripted", not "{self.planning.planner}"'
+            )
         if named and max(named) >= self.network.edges:
             raise ValueError(f"planning.script names edge {max(named)}; there are edges 0 to {self.network.edges - 1}")
         return self

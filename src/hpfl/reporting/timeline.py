@@ -1,0 +1,114 @@
+"""`timeline.jsonl`: what every edge was doing when, written round by round and read back as bars."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from hpfl.reporting import atomic
+from hpfl.reporting.store import OutputError
+from hpfl.training.phases import AGGREGATED, BROADCAST, DROPPED, NAMES, SUPERSEDED, Phases
+
+TIMELINE = "timeline.jsonl"
+INSTANTS = (AGGREGATED, BROADCAST, SUPERSEDED, DROPPED)
+_KEYS = {"round", "edge", "phase", "start_s", "end_s", "base_round", "bits"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One phase of one edge, from its first stretch to its last; `round` is that of its end."""
+
+    edge: int
+    phase: str
+    start_s: float
+    end_s: float
+    base_round: int
+    bits: float
+    round: int
+
+
+class TimelineFile:
+    """Appends rounds to the timeline in `out`; made on the first round, so that a run that fails leaves nothing."""
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / TIMELINE
+        self._file: IO[bytes] | None = None
+
+    def append(self, phases: Phases | None) -> None:
+        """Write a round's lines and hand them to the operating system."""
+        if phases is None:
+            return
+        if self._file is None:
+            self._file = self.path.open("ab")
+        self._file.write("".join(json.dumps(row) + "\n" for row in phases.rows()).encode())
+        self._file.flush()
+
+    def rewind(self, to_round: int) -> None:
+        """Drop the lines of rounds after `to_round`, and what a killed process left of a line."""
+        self.close()
+        if self.path.exists():
+            kept = [line for line in _whole_lines(self.path) if json.loads(line)["round"] <= to_round]
+            atomic.write_bytes(self.path, b"".join(kept))
+
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read_timeline(folder: Path, rounds: tuple[int, int] | None = None) -> list[dict[str, Any]]:
+    """The lines of a run's timeline, of the rounds `first` to `last` where given; damage is an error."""
+    path = Path(folder) / TIMELINE
+    if not path.is_file():
+        raise OutputError(f"{path} is missing; a run that was given a folder for its results has it")
+    rows = [_checked(line, f"{path} line {number}") for number, line in enumerate(_whole_lines(path), start=1)]
+    first, last = rounds or (1, rows[-1]["round"] if rows else 1)
+    chosen = [row for row in rows if first <= row["round"] <= last]
+    if not chosen:
+        there = f"rounds 1 to {rows[-1]['round']}" if rows else "none"
+        raise OutputError(f"{path} has {there}; rounds {first} to {last} were wanted")
+    return chosen
+
+
+def bars(rows: list[dict[str, Any]]) -> list[Bar]:
+    """Whole phases: stretches of one edge, phase and model that follow each other become one; instants stay."""
+    found: list[Bar] = []
+    last: dict[int, int] = {}
+    for row in rows:
+        bar = Bar(**row)
+        before = found[last[bar.edge]] if bar.edge in last else None
+        if before is not None and _goes_on(before, bar):
+            bar = Bar(**(row | {"start_s": before.start_s, "bits": before.bits + bar.bits}))
+            found[last[bar.edge]] = bar
+        else:
+            last[bar.edge] = len(found)
+            found.append(bar)
+    return found
+
+
+def _goes_on(before: Bar, bar: Bar) -> bool:
+    same = (before.phase, before.base_round) == (bar.phase, bar.base_round)
+    return same and bar.phase not in INSTANTS and before.end_s == bar.start_s
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from (line for line in file if line.endswith(b"\n"))
+
+
+def _checked(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict) or set(row) != _KEYS or row["phase"] not in NAMES:
+        raise OutputError(f"{where} is not a phase of an edge; wanted {', '.join(sorted(_KEYS))}")
+    return row
