@@ -1,8 +1,7 @@
 """Running an experiment at a terminal: live display, a Ctrl-C that waits for the round, figures at the end."""
 
 import signal
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -11,6 +10,7 @@ from hpfl.config import Config
 from hpfl.experiment import Hooks, RunResult, run
 from hpfl.reporting.console import RunDisplay, download_progress
 from hpfl.reporting.figures import draw_run
+from hpfl.reporting.style import FiguresUnavailableError
 
 
 def run_with_display(
@@ -25,7 +25,7 @@ def run_with_display(
 ) -> RunResult:
     """Run with a live display, then draw the figures of what there is."""
     display = RunDisplay(total_rounds=config.training.rounds, title=title, quiet=quiet)
-    with stopping_after_round() as stops, display:
+    with display, stopping_after_round(display.note) as stops:
         hooks = Hooks(
             on_round=display.update,
             should_stop=lambda: bool(stops),
@@ -33,12 +33,15 @@ def run_with_display(
             download=download_progress(quiet=quiet),
         )
         result = run(config, out=folder, resume=resume, device=device, data_dir=data_dir, hooks=hooks)
-    draw_run(folder)
+    try:
+        draw_run(folder)
+    except FiguresUnavailableError as error:
+        display.note(str(error))
     return result
 
 
 @contextmanager
-def stopping_after_round() -> Iterator[list[int]]:
+def stopping_after_round(say: Callable[[str], None]) -> Iterator[list[int]]:
     """A list that stops being empty on the first Ctrl-C or SIGTERM; the second one interrupts at once."""
     received: list[int] = []
     kinds = (signal.SIGINT, signal.SIGTERM)
@@ -48,7 +51,7 @@ def stopping_after_round() -> Iterator[list[int]]:
         if received:
             raise KeyboardInterrupt
         received.append(number)
-        sys.stderr.write("\nstopping after this round (again to stop at once)\n")
+        say("stopping after this round (Ctrl-C again to stop at once)")
 
     for kind in kinds:
         signal.signal(kind, on_signal)
