@@ -99,7 +99,7 @@ def _deliver(problem: RoundProblem, scheduled: BoolArray, links: _Links, *, leas
         scheduled=scheduled,
         ue_bandwidth_hz=ue_hz,
         edge_bandwidth_hz=edge_hz,
-        least_latency_s=least_latency_s,
+        least_latency_s=min(least_latency_s, latency_s),
         relative_gap=max(0.0, (latency_s - least_latency_s) / latency_s) if latency_s > 0 else 0.0,
         price_s_per_hz=links.price_s_per_hz,
         edge_weight=links.edge_weight,
