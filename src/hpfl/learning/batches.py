@@ -11,6 +11,7 @@ from torch import Tensor
 from hpfl.rng import FloatArray, IntArray, Stream
 
 _LONGEST_GAP = 64  # UEs skipped rather than starting another draw
+_MOST_CANDIDATES = 400  # ends of groups tried; more cost time without saving padding
 
 
 class Segments(Protocol):
@@ -99,7 +100,8 @@ class Samples:
 
     def batch(self, ues: IntArray, index: IntArray, counts: IntArray) -> "Batch":
         """Samples `index` [u, n] of UEs, of which the first `counts` [u] count; the rest are padding."""
-        rows = torch.from_numpy(self.shards.rows(ues, index)).to(self.inputs.device)
+        own = np.minimum(self.shards.rows(ues, index), len(self.inputs) - 1)  # an empty shard may point past the end
+        rows = torch.from_numpy(own).to(self.inputs.device)
         taken = self.inputs.index_select(0, rows.view(-1))  # several times faster than inputs[rows]
         inputs = self.as_numbers(taken).view(*rows.shape, *self.inputs.shape[1:])
         return Batch(inputs, self.targets[rows], mean_weights(counts, index.shape[1]).to(inputs.device, self.dtype))
@@ -172,19 +174,35 @@ def _run_draws(stream: Stream, run: IntArray, per_member: int) -> FloatArray:
 
 
 def buckets(sizes: IntArray, max_padding: float) -> list[IntArray]:
-    """Members grouped by like size so that padding to each group's largest adds at most this share in total.
+    """Members in the fewest groups of like size whose padding to the largest adds at most this share in total."""
+    order = np.argsort(sizes, kind="stable")
+    ends = _candidate_ends(sizes[order])
+    held = int(sizes.sum())
+    cost, chosen = sizes[order[ends - 1]] * ends, [np.zeros(len(ends), dtype=np.int64)]
+    while cost[-1] > (1 + max_padding) * held:
+        # one more group: all up to `ends[i]` as before, then one group up to `ends[j]`, for the best i < j
+        more = cost[:, None] + sizes[order[ends - 1]] * (ends - ends[:, None])
+        more = np.where(np.arange(len(ends))[:, None] < np.arange(len(ends)), more, np.iinfo(np.int64).max)
+        chosen.append(np.argmin(more, axis=0) + 1)
+        cost = np.minimum(cost, more.min(axis=0))
+    return [np.sort(order[a:b]) for a, b in _cut(ends, chosen)]
 
-    Members come sorted by size, inside a group in their given order; each group is filled from the largest down as
-    far as its own padding allows.
-    """
-    order = np.argsort(-sizes, kind="stable")
-    groups, begin = [], 0
-    while begin < len(order):
-        tail = sizes[order[begin:]]
-        held = np.cumsum(tail)
-        padded = tail[0] * np.arange(1, len(tail) + 1)
-        fits = padded <= (1 + max_padding) * held
-        count = int(np.flatnonzero(fits)[-1]) + 1 if tail[0] > 0 else len(tail)
-        groups.append(np.sort(order[begin : begin + count]))
-        begin += count
-    return groups
+
+def _candidate_ends(ordered: IntArray) -> IntArray:
+    """Where a group may end: at every change of size, or every so many members where there are very many sizes."""
+    ends = np.append(np.flatnonzero(np.diff(ordered)) + 1, len(ordered))
+    return ends if len(ends) <= _MOST_CANDIDATES else ends[np.linspace(0, len(ends) - 1, _MOST_CANDIDATES).astype(int)]
+
+
+def _cut(ends: IntArray, chosen: list[IntArray]) -> list[tuple[int, int]]:
+    """The groups (first, end) that the recorded choices lead to, read from the last one back."""
+    place, cuts = len(ends), []
+    for previous in reversed(chosen):
+        if place == 0:
+            break
+        before = int(previous[place - 1])
+        if before == place:  # this choice would add an empty group
+            continue
+        cuts.append((int(ends[before - 1]) if before else 0, int(ends[place - 1])))
+        place = before
+    return cuts[::-1]

@@ -18,11 +18,14 @@ from hpfl.learning.engine import Engine, Losses, Sums, shares_of
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.precision import repeatable
+from hpfl.learning.replay import LEAST_SHARE, Replay
 from hpfl.learning.store import Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.task import Task, check_model
 from hpfl.rng import FloatArray, IntArray, Streams
 
-_MAX_PADDING = {"cpu": 0.08, "cuda": 0.25}  # a CPU pays for padding, a GPU for the number of chunks
+_MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic
+_LITTLE_PADDING = 0.08  # where arithmetic is what costs
 _USABLE = 0.75  # share of the budget that is planned with; the rest is the allocator's and the libraries'
 _STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
 
@@ -85,33 +88,33 @@ class Cohort:
         memory_gb: float = 4.0,
         layerwise: bool = True,
         chunk: int | None = None,
+        tf32: bool = False,
     ) -> None:
         """Arrange the data on a device; `memory_gb` bounds what is taken there, beyond one UE at a time.
 
         `layerwise = False` keeps to the general engine, `chunk` bounds the UEs computed at once: both change speed and
-        rounding only.
+        rounding only. `tf32` lets a GPU multiply in TensorFloat-32, at about three digits.
         """
         self.device = torch.device(device)
         self.training = training
         self.task = task.to(self.device, dtype)
         self.samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
         if self.device.type == "cpu" and self.samples.inputs.nbytes * 4 <= _STORE_SHARE * memory_gb * 1e9:
-            self.samples = (
-                self.samples.converted()
-            )  # a CPU is slower at turning bytes into numbers than at reading them
+            self.samples = self.samples.converted()  # a CPU reads numbers faster than it makes them of bytes
         check_model(self.task, self.samples.example(2)[0])
-        self._chunk = chunk
+        self._chunk, self._tf32 = chunk, tf32
         self._free = memory_gb * 1e9 * _USABLE - self.samples.bytes_beyond(inputs, targets)
         if self._free <= 0:
             data_gb = self.samples.nbytes / 1e9
             raise ValueError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")
-        padding = _MAX_PADDING.get(self.device.type, 0.25)
+        chain = ChainEngine.choose(self.task, training, self.samples.example(2)[0]) if layerwise else None
+        padding = _LITTLE_PADDING if self.device.type == "cpu" or not (chain and chain.dense) else _MOST_PADDING
         self._whole = Layout.of(self.samples.shards.sizes, padding)
         self._drawn = Layout.of(np.minimum(self.samples.shards.sizes, training.batch_size or 2**62), padding)
-        chain = ChainEngine.choose(self.task, training, self.samples.example(2)[0]) if layerwise else None
         self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.device)
         self._store: Store | None = None
         self._limits: dict[tuple[object, ...], int] = {}
+        self._replays: dict[int, Replay] = {}
 
     @property
     def num_ues(self) -> int:
@@ -146,7 +149,7 @@ class Cohort:
         def add(at: IntArray, total: Tensor) -> Losses:
             start = params[torch.from_numpy(groups[at]).to(self.device)] if params.ndim == 2 else params
             own = None if kept is None else torch.empty_like(kept[: len(at)])
-            sums = Sums(total, groups[at], torch.from_numpy(shares[at]).to(total), own)
+            sums = Sums.of(total, groups[at], shares[at], own)
             part = self._engine.updates(start, self._steps(ues, at, draws), sums)
             if kept is not None and own is not None:
                 kept[torch.from_numpy(at).to(self.device)] = own
@@ -155,9 +158,13 @@ class Cohort:
         layout = self._whole if draws is None else self._drawn
         self._pack(draws is None)
         limit = self._limit(("updates", params.ndim), layout, lambda at: add(at, torch.zeros_like(total)))
-        for at in layout.chunks(ues, groups, limit):
-            part = add(at, total)
-            losses[:, torch.from_numpy(at).to(self.device)] = torch.stack([part.loss, part.meta_loss])
+        with repeatable(tf32=self._tf32):
+            replay = self._replay(params, num_groups, len(np.unique(ues))) if kept is None else None
+            if replay is not None:
+                return _reported(*replay.run(params, ues, groups, shares), groups, shares, None)
+            for at in layout.chunks(ues, groups, limit):
+                part = add(at, total)
+                losses[:, torch.from_numpy(at).to(self.device)] = torch.stack([part.loss, part.meta_loss])
         return _reported(total, losses, groups, shares, kept)
 
     def evaluate(self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1) -> Evaluation:
@@ -176,8 +183,9 @@ class Cohort:
         self._pack(True)
         ues = np.flatnonzero(self.samples.shards.sizes)
         limit = self._limit(("evaluate", inner_steps), self._whole, lambda at: evaluated(ues[at]))
-        for at in self._whole.chunks(ues, np.zeros_like(ues), limit):
-            figures[:, torch.from_numpy(ues[at]).to(self.device)] = evaluated(ues[at])
+        with repeatable(tf32=self._tf32):
+            for at in self._whole.chunks(ues, np.zeros_like(ues), limit):
+                figures[:, torch.from_numpy(ues[at]).to(self.device)] = evaluated(ues[at])
         figures[2:, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
         return Evaluation(*figures.double().cpu().numpy())
 
@@ -223,6 +231,24 @@ class Cohort:
         if need <= _STORE_SHARE * self._free and self.training.adapts:
             self._free -= need
             self._store = store.with_grams(engine.gram)
+
+    def _replay(self, start: Tensor, num_groups: int, taking_part: int) -> Replay | None:
+        """A recorded round, where most UEs of a small dense model take part in full batches on a GPU."""
+        engine, store = self._engine, self._store
+        suits = self.training.batch_size is None and start.ndim == 1 and taking_part >= LEAST_SHARE * self.num_ues
+        if not (start.is_cuda and suits and store is not None and isinstance(engine, ChainEngine) and engine.dense):
+            return None
+        if any(count < len(own) for own, count in zip(store.layout.members, self._fitting(store), strict=True)):
+            return None
+        if num_groups not in self._replays:
+            steps = self.training.local_steps
+            self._replays[num_groups] = Replay.record(engine, store, start, num_groups=num_groups, local_steps=steps)
+        return self._replays[num_groups]
+
+    def _fitting(self, store: Store) -> list[int]:
+        """UEs per chunk of each bucket, where they have been measured; 0 otherwise."""
+        numbers = range(len(store.packed))
+        return [self._limits.get((("updates", 1), bucket), 0) for bucket in numbers]
 
     def _whole_batch(self, ues: IntArray) -> Batch:
         """Whole shards of UEs of one bucket."""

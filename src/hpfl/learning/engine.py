@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
@@ -19,31 +18,31 @@ from hpfl.rng import FloatArray, IntArray
 class Sums:
     """Where a chunk's directions are added up: `total[group] += share * direction`, and rows of UEs where asked for."""
 
-    total: Tensor  # [groups, P], added to in place
-    groups: IntArray  # [u], nondecreasing: the group of each UE of the chunk
-    shares: Tensor  # [u]: each UE's weight in its group
+    total: Tensor  # [groups present, P], added to in place
+    matrix: Tensor  # [groups present, u]: each UE's share in its group, zero elsewhere
+    runs: tuple[tuple[int, int, int], ...] = ()  # (row of total, first UE, end) of each stretch of one group
     per_ue: Tensor | None = None  # [u, P], written
+
+    @staticmethod
+    def of(total: Tensor, groups: IntArray, shares: FloatArray, per_ue: Tensor | None = None) -> "Sums":
+        """The sums of UEs in nondecreasing groups."""
+        first, last = int(groups[0]), int(groups[-1]) + 1
+        dense = np.zeros((last - first, len(groups)))
+        dense[groups - first, np.arange(len(groups))] = shares
+        cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
+        runs = tuple((int(groups[a]) - first, a, b) for a, b in pairwise(cuts))
+        return Sums(total[first:last], torch.from_numpy(dense).to(total), runs, per_ue)
 
     def add(self, directions: Tensor, where: slice = slice(None)) -> None:
         """Add directions [u, p] in some places of the vector: one product over the groups present, so bits repeat."""
-        first, last = int(self.groups[0]), int(self.groups[-1]) + 1
-        self.total[first:last, where].addmm_(self._matrix, directions)
+        self.total[:, where].addmm_(self.matrix, directions)
         if self.per_ue is not None:
             self.per_ue[:, where] = directions
 
-    @cached_property
-    def _matrix(self) -> Tensor:
-        """Shares [groups present, u], zero outside a UE's own group."""
-        present = torch.arange(int(self.groups[0]), int(self.groups[-1]) + 1)
-        own = present[:, None] == torch.from_numpy(self.groups)
-        return self.shares * own.to(self.shares.device)
-
-    @cached_property
-    def runs(self) -> list[tuple[int, int, int]]:
-        """(group, first UE, end) of each stretch of the chunk that belongs to one group."""
-        cuts = np.flatnonzero(np.diff(self.groups)) + 1
-        edges = [0, *cuts.tolist(), len(self.groups)]
-        return [(int(self.groups[a]), a, b) for a, b in pairwise(edges)]
+    @property
+    def shares(self) -> Tensor:
+        """Each UE's weight in its group, [u]."""
+        return self.matrix.sum(0)
 
 
 @dataclass(frozen=True)

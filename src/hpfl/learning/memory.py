@@ -19,9 +19,12 @@ class _LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._seen: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {
+            leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)
+        }
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
+            if isinstance(leaf, torch.Tensor) and leaf.untyped_storage()._cdata not in given:  # a view is nothing new
                 self._note(leaf.untyped_storage())
         return result
 

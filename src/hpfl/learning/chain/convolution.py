@@ -1,7 +1,7 @@
 """The convolution: base weights in one call for all UEs; per-UE weights UE by UE on a CPU, as patches on a GPU."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import torch
@@ -27,6 +27,26 @@ class Geometry:
         """Outputs of images [m, channels, height, width]."""
         return F.conv2d(rows, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
+    def patches(self, rows: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Patches [u, n, channels * window, places] of rows, a strided copy."""
+        padded = F.pad(rows, (self.padding[1],) * 2 + (self.padding[0],) * 2) if any(self.padding) else rows
+        windows = padded.unfold(3, shape[2], self.stride[0]).unfold(4, shape[3], self.stride[1])
+        return windows.permute(0, 1, 2, 5, 6, 3, 4).flatten(5, 6).flatten(2, 4)
+
+    def output_size(self, rows: Tensor, shape: tuple[int, ...]) -> Pair:
+        """Height and width of the outputs, without dilation."""
+        sizes = zip(rows.shape[3:], shape[2:], self.padding, self.stride, strict=True)
+        height, width = ((size + 2 * pad - window) // stride + 1 for size, window, pad, stride in sizes)
+        return height, width
+
+    def back(self, errors: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+        """Errors at the rows: on a GPU as a convolution by turned weights, faster than cuDNN's own way back."""
+        reach = [d * (k - 1) - p for d, k, p in zip(self.dilation, weight.shape[2:], self.padding, strict=True)]
+        if not rows.is_cuda or self.stride != (1, 1) or self.groups != 1 or min(reach) < 0:
+            return self.gradients(errors, rows, weight, "rows")
+        turned = weight.flip(2, 3).transpose(0, 1)
+        return F.conv2d(errors, turned, None, 1, (reach[0], reach[1]), self.dilation)
+
     def gradients(self, errors: Tensor, rows: Tensor, weight: Tensor, wanted: str) -> Tensor:
         """Errors at the "rows", or the gradient by the "weight"."""
         mask = [wanted == "rows", wanted == "weight", False]
@@ -34,6 +54,22 @@ class Geometry:
         results = torch.ops.aten.convolution_backward(errors, rows, weight, None, *window, mask)
         result: Tensor = results[0] if wanted == "rows" else results[1]
         return result
+
+
+class Recent:
+    """The patches of the last two tensors of rows, held with their rows so that identities stay true."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Tensor, Tensor]] = []
+
+    def of(self, rows: Tensor, make: Callable[[], Tensor]) -> Tensor:
+        """The patches of rows, made anew if they are not among the last."""
+        for place, (own, patches) in enumerate(self._held):
+            if own is rows:
+                self._held.append(self._held.pop(place))
+                return patches
+        self._held = [*self._held[-1:], (rows, make())]
+        return self._held[-1][1]
 
 
 @dataclass(frozen=True)
@@ -44,6 +80,8 @@ class Convolution:
     outer_shape: tuple[int, ...]
     has_bias: bool
     geometry: Geometry
+    recent: Recent | None = None  # patches made last, on a GPU
+    always_patches: bool = False
 
     def forward(self, rows: Tensor, weights: Weights, *, bias: bool = True) -> Tensor:
         """Outputs at the base weights."""
@@ -56,8 +94,7 @@ class Convolution:
         """Errors at the inputs through the base weights."""
         if weights.per_ue:
             return self._each_back(errors, weights.weight, rows)
-        flat = self.geometry.gradients(errors.flatten(0, 1), rows.flatten(0, 1), weights.weight, "rows")
-        return _unflatten(flat, rows)
+        return _unflatten(self.geometry.back(errors.flatten(0, 1), rows.flatten(0, 1), weights.weight), rows)
 
     def moved(self, rows: Tensor, weights: Weights, delta: Delta, *, bias: bool = True) -> Tensor:
         """Outputs at base weights plus delta."""
@@ -82,7 +119,8 @@ class Convolution:
     def outer(self, term: Term) -> Tensor:
         """The gradient by each UE's weights."""
         if self._by_patches(term.left):
-            return self._patch_outer(term)
+            per_sample = term.right.flatten(3) @ self._patches(term.left).mT
+            return per_sample.sum(1).view(len(term.left), *self.outer_shape)
         weight = term.left.new_empty(len(term.left), *self.outer_shape)
         for ue, (rows, errors) in enumerate(zip(term.left, term.right, strict=True)):
             weight[ue] = self.geometry.gradients(errors, rows, weight[ue], "weight")
@@ -92,56 +130,36 @@ class Convolution:
         """Add the gradient by weights that all UEs share."""
         into += self.geometry.gradients(right.flatten(0, 1), left.flatten(0, 1), into, "weight")
 
-    def _by_patches(self, rows: Tensor) -> bool:
-        return rows.is_cuda and self.geometry.groups == 1
-
     def _each(self, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Outputs with weights [u, ...] and bias [u, out] (or [out]) of each UE's own."""
         own = None if bias is None else bias.expand(len(rows), -1)
         if self._by_patches(rows):
-            return self._patch_each(rows, weight, own)
+            result: Tensor = weight.flatten(2).unsqueeze(1) @ self._patches(rows)
+            result = result if own is None else result.add_(own[:, None, :, None])
+            return result.view(*result.shape[:3], *self.geometry.output_size(rows, self.outer_shape))
         pairs = zip(rows, weight, own if own is not None else [None] * len(rows), strict=True)
         return torch.stack([self.geometry.outputs(r, w, b) for r, w, b in pairs])
 
     def _each_back(self, errors: Tensor, weight: Tensor, rows: Tensor) -> Tensor:
+        """Errors at the inputs with weights [u, ...] of each UE's own."""
         if self._by_patches(rows):
-            return self._patch_back(errors, weight, rows)
+            patches = weight.flatten(2).mT.unsqueeze(1) @ errors.flatten(3)
+            g, size = self.geometry, rows.shape[3:]
+            flat = F.fold(patches.flatten(0, 1), size, self.outer_shape[2:], g.dilation, g.padding, g.stride)
+            return _unflatten(flat, rows)
         triples = zip(errors, rows, weight, strict=True)
         return torch.stack([self.geometry.gradients(e, r, w, "rows") for e, r, w in triples])
 
+    def _by_patches(self, rows: Tensor) -> bool:
+        """Products of patches suit a GPU; a CPU runs its own convolutions faster one UE at a time."""
+        g = self.geometry
+        return (rows.is_cuda or self.always_patches) and g.groups == 1 and g.dilation == (1, 1)
+
     def _patches(self, rows: Tensor) -> Tensor:
-        """Patches [u, n, channels * window, places] of rows."""
-        g = self.geometry
-        flat = F.unfold(rows.flatten(0, 1), self.outer_shape[2:], g.dilation, g.padding, g.stride)
-        return _unflatten(flat, rows)
-
-    def _patch_each(self, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        result: Tensor = weight.flatten(2).unsqueeze(1) @ self._patches(rows)
-        if bias is not None:
-            result += bias[:, None, :, None]
-        return result.view(*result.shape[:3], *self._output_size(rows))
-
-    def _patch_back(self, errors: Tensor, weight: Tensor, rows: Tensor) -> Tensor:
-        g = self.geometry
-        patches = weight.flatten(2).mT.unsqueeze(1) @ errors.flatten(3)
-        size = (rows.shape[3], rows.shape[4])
-        flat = F.fold(patches.flatten(0, 1), size, self.outer_shape[2:], g.dilation, g.padding, g.stride)
-        return _unflatten(flat, rows)
-
-    def _patch_outer(self, term: Term) -> Tensor:
-        places = prod(term.right.shape[3:])
-        errors = term.right.reshape(len(term.right), term.right.shape[1], -1, places)
-        per_sample = errors @ self._patches(term.left).mT
-        return per_sample.sum(1).view(len(term.left), *self.outer_shape)
-
-    def _output_size(self, rows: Tensor) -> Pair:
-        g = self.geometry
-
-        def size(axis: int) -> int:
-            reach = g.dilation[axis] * (self.outer_shape[2 + axis] - 1) + 1
-            return int((rows.shape[3 + axis] + 2 * g.padding[axis] - reach) // g.stride[axis] + 1)
-
-        return size(0), size(1)
+        """Patches [u, n, channels * window, places] of rows; the last ones are kept, since most are asked for again."""
+        if self.recent is None:
+            return self.geometry.patches(rows, self.outer_shape)
+        return self.recent.of(rows, lambda: self.geometry.patches(rows, self.outer_shape))
 
 
 def _unflatten(flat: Tensor, like: Tensor) -> Tensor:

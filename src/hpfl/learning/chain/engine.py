@@ -8,6 +8,7 @@ from torch import Tensor
 
 from hpfl.learning.batches import Batch
 from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Link, Point, Tape
+from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.reading import chain_of
 from hpfl.learning.chain.weighted import Grams, Slots, Weights, add_to_groups
@@ -49,6 +50,11 @@ class ChainEngine:
         first = self.chain.links[0].layer
         return first.has_bias if isinstance(first, Dense) else None
 
+    @property
+    def dense(self) -> bool:
+        """Whether all layers with weights are dense."""
+        return all(isinstance(link.layer, Dense) for link in self.chain.links)
+
     def gram(self, batch: Batch) -> Tensor:
         """Inner products of each UE's inputs, plus 1 for the bias."""
         rows = batch.inputs.flatten(2)
@@ -72,7 +78,7 @@ class ChainEngine:
                 point = calculus.moved(point, -self.training.outer_lr, result.direction)
         assert first is not None
         assert total is not None
-        for link, delta in zip(self.chain.links, total, strict=True):
+        for link, delta in zip(calculus.chain.links, total, strict=True):
             add_to_groups(link.layer, delta, self._slots(link), sums)
         return Losses(first.loss, first.meta_loss)
 
@@ -87,9 +93,7 @@ class ChainEngine:
         return ChunkEvaluation(loss, meta_loss, *accuracies)
 
     def _calculus(self, weights: list[Weights], batches: dict[str, Batch]) -> ChainCalculus:
-        links = self.chain.links
-        if isinstance(links[0].layer, Dense):
-            links = (Link(replace(links[0].layer, grams=Grams()), links[0].then), *links[1:])
+        links = tuple(_remembering(link, number == 0) for number, link in enumerate(self.chain.links))
         return ChainCalculus(replace(self.chain, links=links), weights, batches)
 
     def _weights(self, start: Tensor) -> list[Weights]:
@@ -113,6 +117,15 @@ class ChainEngine:
         outputs = calculus.forward(None, tape)
         sizes = [outputs[0, 0].numel(), *(rows[0, 0].numel() for rows in tape.rows[1:])]
         return outputs, max(sizes)
+
+
+def _remembering(link: Link, first: bool) -> Link:
+    """A link whose layer remembers, for the chunk at hand, what is asked for more than once."""
+    if isinstance(link.layer, Convolution):
+        return Link(replace(link.layer, recent=Recent()), link.then)
+    if first and isinstance(link.layer, Dense):
+        return Link(replace(link.layer, grams=Grams()), link.then)
+    return link
 
 
 def _accuracy(outputs: Tensor, test: Batch) -> Tensor:

@@ -153,7 +153,9 @@ def _call_layer(node: fx.Node) -> Any:
     if node.target in (torch.flatten, "flatten") and extra in ((1,), (1, -1)):
         return Flatten()
     if node.target is F.max_pool2d:
-        return _max_pool_call(*node.args[1:], **node.kwargs)
+        window: Any = node.args[1:]
+        options: Any = node.kwargs
+        return _max_pool_call(*window, **options)
     raise NotAChainError
 
 
