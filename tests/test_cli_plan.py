@@ -141,7 +141,7 @@ def test_an_energy_budget_that_can_never_suffice_is_refused(problem_file):
     problem_file.write_text(
         problem_file.read_text().replace('"compute_s": 0.02', '"compute_s": 0.02, "energy_j": 1e-30')
     )
-    assert "1e-30 J" in refused(run(problem_file, "--planner", "shpfl"))
+    assert "edges[0].ues[0].energy_j is 1e-30; at any bandwidth" in refused(run(problem_file, "--planner", "shpfl"))
 
 
 def test_settings_that_work_against_each_other_are_pointed_out_on_standard_error(tmp_path):

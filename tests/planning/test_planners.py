@@ -114,7 +114,7 @@ def test_an_edge_whose_energy_can_never_suffice_is_left_out():
 
 def test_where_no_edge_can_finish_the_error_names_a_ue_and_its_joules():
     for name in PLANNERS.names():
-        with pytest.raises(InfeasibleError, match="1e-30 J"):
+        with pytest.raises(InfeasibleError, match="energy_j is 1e-30"):
             plan(paper_network(ue_energy_j=np.full(200, 1e-30)), name)
 
 

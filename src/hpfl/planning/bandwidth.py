@@ -50,9 +50,10 @@ def _refuse_starved(problem: RoundProblem, load: Load) -> None:
         return
     ue = int(load.ues[np.flatnonzero(load.nats_cap == 0)[0]])
     least_j = float(problem.ue_bits[ue] * LN2 * (problem.ue_noise_w_per_hz[ue] / problem.ue_gain[ue]))
+    edge = int(problem.edge_of_ue[ue])
+    place = f"edges[{edge}].ues[{ue - int(np.searchsorted(problem.edge_of_ue, edge))}]"
     raise InfeasibleError(
-        f"UE {ue} of edge {int(problem.edge_of_ue[ue])} has {problem.ue_energy_j[ue]:g} J for its upload; "
-        f"at any bandwidth it takes more than {least_j:g} J"
+        f"{place}.energy_j is {problem.ue_energy_j[ue]:g}; at any bandwidth its upload takes more than {least_j:g} J"
     )
 
 

@@ -11,7 +11,7 @@ from hpfl.rng import Stream
 
 def full(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
     """Every edge that can finish, whatever the cap, with exact bandwidth (P4); a plan beyond the cap says so."""
-    everybody = checked(problem, problem.must | able_edges(problem))
+    everybody = checked(problem, problem.must | problem.able)
     over = int(everybody.sum()) > problem.most_edges
     allocation = allocate(problem, everybody)
     return finish_plan(problem, allocation, "full", lower_bound=quick_bound(problem), exceeds_cap=over), memory
@@ -31,9 +31,8 @@ def shpfl(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, 
 
 def random_set(problem: RoundProblem, stream: Stream) -> BoolArray:
     """Every edge at the staleness bound, and others that can finish, drawn until there are `max_edges`."""
-    able = able_edges(problem)
     order = stream.permutation(problem.num_edges)
-    drawn = order[~problem.must[order] & able[order]]
+    drawn = order[~problem.must[order] & problem.able[order]]
     scheduled = problem.must.copy()
     scheduled[drawn[: problem.most_edges - int(problem.must.sum())]] = True
     return checked(problem, scheduled)
@@ -66,20 +65,11 @@ def plan_with_bandwidth(
     return finish_plan(problem, allocation, planner, lower_bound=quick_bound(problem))
 
 
-def able_edges(problem: RoundProblem) -> BoolArray:
-    """Edges that some bandwidth lets finish: those whose UEs' energy budgets can carry their bits at all."""
-    able = np.ones(problem.num_edges, dtype=np.bool_)
-    if problem.ue_energy_j is not None:
-        least_j = problem.ue_bits * LN2 * (problem.ue_noise_w_per_hz / problem.ue_gain)
-        able[problem.edge_of_ue[(problem.ue_energy_j <= least_j) & (problem.ue_bits > 0)]] = False
-    return able
-
-
 def checked(problem: RoundProblem, scheduled: BoolArray) -> BoolArray:
     """The set itself, if it is one that can finish its round; `InfeasibleError` otherwise."""
     if not scheduled.any():
         scheduled = ~scheduled  # nobody can finish: let the error name the first of all
-    if (scheduled & ~able_edges(problem)).any():
+    if (scheduled & ~problem.able).any():
         allocate(problem, scheduled)  # refuses, with the UE and its joules
     return scheduled
 

@@ -9,7 +9,7 @@ none passes the threshold (row 6); an edge at the staleness bound uploads (row 7
 
 import numpy as np
 
-from hpfl.planning.baselines import able_edges, checked, plan_with_bandwidth
+from hpfl.planning.baselines import checked, plan_with_bandwidth
 from hpfl.planning.filling import fill_at_equal_speed
 from hpfl.planning.outcome import realise
 from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
@@ -18,7 +18,7 @@ from hpfl.rng import Stream
 
 def paper(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
     """Algorithm 3: allocate to all, keep the edges whose importance outweighs their latency, allocate to those."""
-    able = able_edges(problem)
+    able = problem.able
     under_all = realise(problem, able, *fill_at_equal_speed(problem, able))
     chosen = edge_scheduling(problem, np.where(able, under_all.latency_s, np.inf))
     scheduled = checked(problem, chosen)

@@ -1,5 +1,6 @@
 """What a planner may know of a round (`RoundProblem`) and what it decides (`Plan`), as arrays over edges and UEs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -71,6 +72,16 @@ class RoundProblem:
     def must(self) -> BoolArray:
         """Edges at the staleness bound, which every planner schedules."""
         return self.staleness >= self.staleness_bound
+
+    @cached_property
+    def able(self) -> BoolArray:
+        """Edges that some bandwidth lets finish: those whose UEs' energy budgets can carry their bits at all."""
+        able = np.ones(self.num_edges, dtype=np.bool_)
+        if self.ue_energy_j is not None:
+            least_s = self.ue_bits * math.log(2.0) / self.ue_snr_hz
+            starved = (self.ue_energy_j / self.ue_power_w <= least_s) & (self.ue_bits > 0)
+            able[self.edge_of_ue[starved]] = False
+        return able
 
     @cached_property
     def most_edges(self) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.baselines import able_edges, checked, quick_bound
+from hpfl.planning.baselines import checked, quick_bound
 from hpfl.planning.outcome import finish_plan
 from hpfl.planning.problem import BoolArray, Memory, Plan, RoundProblem
 from hpfl.rng import Stream
@@ -37,7 +37,7 @@ def _named(problem: RoundProblem, edges: Sequence[int]) -> BoolArray:
 def _in_turn(problem: RoundProblem, turn: int) -> BoolArray:
     """`max_edges` edges after those of the last turn."""
     seats = max(problem.most_edges - int(problem.must.sum()), 0)
-    free = np.flatnonzero(~problem.must & able_edges(problem))
+    free = np.flatnonzero(~problem.must & problem.able)
     wanted = np.zeros(problem.num_edges, dtype=np.bool_)
     if free.size:
         wanted[free[(turn * seats + np.arange(min(seats, free.size))) % free.size]] = True
@@ -46,4 +46,4 @@ def _in_turn(problem: RoundProblem, turn: int) -> BoolArray:
 
 def _anyone(problem: RoundProblem) -> BoolArray:
     """The first edge that can finish, where the script names none that is there."""
-    return checked(problem, np.arange(problem.num_edges) == int(np.argmax(able_edges(problem))))
+    return checked(problem, np.arange(problem.num_edges) == int(np.argmax(problem.able)))

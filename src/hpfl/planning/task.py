@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hpfl.planning.bandwidth import InfeasibleError, allocate
-from hpfl.planning.load import load_of
 from hpfl.planning.outcome import Allocation
 from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
 
@@ -82,7 +81,7 @@ class Incumbent:
 
 def task_of(problem: RoundProblem) -> Task:
     """P2 as the search sees it: edges that can finish, and how many of them."""
-    allowed = able_edges(problem)
+    allowed = problem.able
     if (problem.must & ~allowed).any() or not allowed.any():
         allocate(problem, problem.must if problem.must.any() else ~allowed)
         raise InfeasibleError("no edge can finish its round")
@@ -95,11 +94,3 @@ def task_of(problem: RoundProblem) -> Task:
         least=max(1, int(problem.must.sum())),
         most=min(problem.most_edges, int(allowed.sum())),
     )
-
-
-def able_edges(problem: RoundProblem) -> BoolArray:
-    """Edges that some bandwidth lets finish: energy budgets may rule an edge out."""
-    load = load_of(problem, np.ones(problem.num_edges, dtype=np.bool_))
-    able = np.ones(problem.num_edges, dtype=np.bool_)
-    able[load.edges] = np.isfinite(load.least_s)
-    return able
