@@ -17,6 +17,7 @@ _MOST_STEPS_WITH_JUMPS = 12
 _CLOSE = 1e-11  # relative difference of need and budget at which Newton has nothing left to gain
 _BALANCED = 1e-8
 _MOST_GUESSES = 8
+_NEAR = 0.003  # relative difference of need and budget within which one step leaves less than 1e-7
 
 
 class ConvergenceError(ArithmeticError):
@@ -50,7 +51,7 @@ def _solve(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, slack_s: flo
         unbalanced = float(np.abs(mismatch(found)).max())
         if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz and unbalanced <= _BALANCED:
             return Deadline(slack_s, split, low)
-        next_s = _extrapolate(foresee(split, found), spare_s, bandwidth_hz, slack_s=slack_s)
+        next_s = _ahead(foresee(split, found), spare_s, bandwidth_hz, slack_s=slack_s)
         if not low < next_s < high:
             next_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / float(split.slope.sum()), (low, high))
         growth = np.log((next_s + spare_s) / edge_slack_s)
@@ -115,6 +116,14 @@ def foresee(split: Split, found: Need) -> tuple[FloatArray, FloatArray]:
     share = found.backhaul_bend / (found.phase_bend + found.backhaul_bend)
     slope = found.backhaul_slope * np.exp(share * mismatch(found))
     return split.hz - np.minimum(saved_hz, 0.5 * split.hz), slope
+
+
+def _ahead(ahead: tuple[FloatArray, FloatArray], spare_s: FloatArray, bandwidth_hz: float, *, slack_s: float) -> float:
+    """Newton's next slack: on `1 / D` where that is as good as straight, by power laws from farther away."""
+    hz = float(ahead[0].sum())
+    if abs(hz - bandwidth_hz) > _NEAR * bandwidth_hz:
+        return _extrapolate(ahead, spare_s, bandwidth_hz, slack_s=slack_s)
+    return slack_s + (hz / bandwidth_hz - 1.0) * hz / float(ahead[1].sum())
 
 
 def _extrapolate(
