@@ -1,5 +1,6 @@
 """Personalised gradients against finite differences and against matrices a reader can check by eye."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from cohort_examples import EXAMPLES, Example, images, plain_gradient, plain_hes
 from torch import Tensor
 
 from hpfl.learning import LocalTraining
+from hpfl.learning.chain.convolution import Convolution, Geometry, Recent
+from hpfl.learning.chain.delta import Term
 
 ALPHA, BETA = 0.3, 0.1
 
@@ -149,3 +152,20 @@ def test_a_layer_used_twice_is_left_to_the_general_engine() -> None:
     model = torch.nn.Sequential(torch.nn.Flatten(), shared, torch.nn.Tanh(), shared)
     cohort = images((1, 2, 2), lambda: model).cohort(training())
     assert type(cohort._engine).__name__ == "GeneralEngine"
+
+
+@pytest.mark.parametrize(("window", "padding", "stride"), [(5, 0, 1), (3, 1, 2), (2, 0, 2)])
+def test_patches_convolve_as_convolutions_do(window: int, padding: int, stride: int) -> None:
+    geometry = Geometry((stride, stride), (padding, padding), (1, 1), 1)
+    plain = Convolution("layer", (4, 3, window, window), True, geometry)
+    patched = replace(plain, always_patches=True, recent=Recent())
+    generator = torch.Generator().manual_seed(1)
+    rows, weight, bias = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64)
+        for shape in ((2, 3, 3, 9, 9), (2, 4, 3, window, window), (2, 4))
+    )
+    outputs = plain._each(rows, weight, bias)
+    errors = torch.randn(outputs.shape, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close(patched._each(rows, weight, bias), outputs)
+    torch.testing.assert_close(patched._each_back(errors, weight, rows), plain._each_back(errors, weight, rows))
+    torch.testing.assert_close(patched.outer(Term(rows, errors)), plain.outer(Term(rows, errors)))

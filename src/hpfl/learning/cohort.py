@@ -26,7 +26,7 @@ from hpfl.rng import FloatArray, IntArray, Streams
 
 _MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic
 _LITTLE_PADDING = 0.08  # where arithmetic is what costs
-_USABLE = 0.75  # share of the budget that is planned with; the rest is the allocator's and the libraries'
+_USABLE = {"cpu": 0.75, "cuda": 0.5}  # share of the budget planned with; the rest is the allocator's and libraries'
 _STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
 
 Draws = list[dict[str, IntArray]] | None  # per local step and role: samples [n, batch_size]; None for full batches
@@ -103,7 +103,7 @@ class Cohort:
             self.samples = self.samples.converted()  # a CPU reads numbers faster than it makes them of bytes
         check_model(self.task, self.samples.example(2)[0])
         self._chunk, self._tf32 = chunk, tf32
-        self._free = memory_gb * 1e9 * _USABLE - self.samples.bytes_beyond(inputs, targets)
+        self._free = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5) - self.samples.bytes_beyond(inputs, targets)
         if self._free <= 0:
             data_gb = self.samples.nbytes / 1e9
             raise ValueError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")

@@ -33,6 +33,17 @@ class Geometry:
         windows = padded.unfold(3, shape[2], self.stride[0]).unfold(4, shape[3], self.stride[1])
         return windows.permute(0, 1, 2, 5, 6, 3, 4).flatten(5, 6).flatten(2, 4)
 
+    def unpatched(self, patches: Tensor, errors: Tensor, rows: Tensor) -> Tensor:
+        """Patches [u, n, channels, window, places] added up where they came from; one sum per place of the window."""
+        (height, width), (down, right) = errors.shape[3:], self.stride
+        top, left = self.padding
+        sums = rows.new_zeros(*rows.shape[:3], rows.shape[3] + 2 * top, rows.shape[4] + 2 * left)
+        for i in range(patches.shape[3]):
+            for j in range(patches.shape[4]):
+                part = sums[..., i : i + down * height : down, j : j + right * width : right]
+                part += patches[:, :, :, i, j].reshape(*rows.shape[:3], height, width)
+        return sums[..., top : top + rows.shape[3], left : left + rows.shape[4]].contiguous()
+
     def output_size(self, rows: Tensor, shape: tuple[int, ...]) -> Pair:
         """Height and width of the outputs, without dilation."""
         sizes = zip(rows.shape[3:], shape[2:], self.padding, self.stride, strict=True)
@@ -144,9 +155,7 @@ class Convolution:
         """Errors at the inputs with weights [u, ...] of each UE's own."""
         if self._by_patches(rows):
             patches = weight.flatten(2).mT.unsqueeze(1) @ errors.flatten(3)
-            g, size = self.geometry, rows.shape[3:]
-            flat = F.fold(patches.flatten(0, 1), size, self.outer_shape[2:], g.dilation, g.padding, g.stride)
-            return _unflatten(flat, rows)
+            return self.geometry.unpatched(patches.view(*patches.shape[:2], *self.outer_shape[1:], -1), errors, rows)
         triples = zip(errors, rows, weight, strict=True)
         return torch.stack([self.geometry.gradients(e, r, w, "rows") for e, r, w in triples])
 
