@@ -61,6 +61,10 @@ class NodeSettings(Section):
     name: str = key("", "name in this node's certificate")
     experiment: str = key("quickstart", "preset or TOML file of the experiment; the same at every node")
     set: list[str] = Field(default_factory=list, description='overrides such as "planning.rho=0.5"')
+    input_shape: list[Annotated[int, Field(ge=1)]] = Field(
+        default_factory=list, description="shape of one input; empty: that of the experiment's data set"
+    )
+    num_outputs: int = key(0, "outputs of the model; 0: the classes of the experiment's data set", ge=0)
     metrics: str = key("", "host:port for Prometheus metrics; empty for none")
     log: Literal["debug", "info", "warning"] = key("info", "least severity that is logged, as JSON lines")
     tls: TlsSettings = Field(default_factory=TlsSettings, description="certificates")
@@ -86,10 +90,6 @@ class CloudNodeSettings(NodeSettings):
     checkpoint_every: int = key(1, "rounds between checkpoints", unit="rounds", ge=1)
     audit: Literal["full", "hashes"] = key("full", "keep aggregated updates, or only their digests")
     serve: bool = key(False, "whether to go on serving the finished model")
-    input_shape: list[Annotated[int, Field(ge=1)]] = Field(
-        default_factory=list, description="shape of one input; empty: that of the experiment's data set"
-    )
-    num_outputs: int = key(0, "outputs of the model; 0: the classes of the experiment's data set", ge=0)
 
 
 class EdgeNodeSettings(NodeSettings):
@@ -100,10 +100,6 @@ class EdgeNodeSettings(NodeSettings):
     cloud: str = key("127.0.0.1:7700", "host:port of the cloud")
     cloud_name: str = key("cloud", "name in the cloud's certificate")
     ues: list[str] = Field(default_factory=list, description="names of its UEs in order; empty: ue-N of the experiment")
-    input_shape: list[Annotated[int, Field(ge=1)]] = Field(
-        default_factory=list, description="shape of one input; empty: that of the experiment's data set"
-    )
-    num_outputs: int = key(0, "outputs of the model; 0: the classes of the experiment's data set", ge=0)
 
 
 class UeNodeSettings(NodeSettings):

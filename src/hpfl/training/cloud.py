@@ -65,7 +65,7 @@ def weighted_mean(updates: Sequence[EdgeUpdate]) -> torch.Tensor:
     total = sum(update.weight for update in ordered)
     mean = torch.zeros_like(ordered[0].update, dtype=torch.float64)
     for update in ordered:
-        mean.add_(update.update.to(torch.float64), alpha=update.weight / total)
+        mean += update.update.to(torch.float64) * (update.weight / total)  # two roundings, no FMA: anyone can redo it
     return mean
 
 

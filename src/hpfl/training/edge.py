@@ -33,6 +33,11 @@ class EdgeResult:
     importance: FloatArray
 
 
+def draw_key(base_round: int, edge_round: int) -> int:
+    """The key of a UE's draws in one edge round on the model of `base_round`; a deployed UE uses the same."""
+    return base_round * _MOST_EDGE_ROUNDS + edge_round
+
+
 def member_weights(num_samples: IntArray, settings: EdgeSettings) -> FloatArray:
     """Weights of members in a mean: all alike, or by their samples."""
     counts = np.ones(len(num_samples)) if settings.weighting == "uniform" else num_samples
@@ -62,7 +67,7 @@ def edge_updates(
             num_groups=num_edges,
             weights=weights,
             streams=streams,
-            key=base_round * _MOST_EDGE_ROUNDS + edge_round,
+            key=draw_key(base_round, edge_round),
         )
         if settings.edge_rounds == 1:
             return EdgeResult(result.update, result.importance)

@@ -1,0 +1,152 @@
+"""From a node's file and the experiment to what the node needs: model, roster, radio and fleet."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpfl.config import Config
+from hpfl.config.fields import distribution
+from hpfl.data.sources import DATASETS
+from hpfl.deployment.settings import NodeSettings, SettingsError
+from hpfl.deployment.wire import VectorSpec
+from hpfl.learning import LocalTraining, Task, make_task
+from hpfl.network.channel import FADINGS, Fading, PathLoss
+from hpfl.network.latency import compute_s
+from hpfl.network.links import Links
+from hpfl.network.topology import Fleet, FleetSpec, make_fleet
+from hpfl.rng import Streams
+from hpfl.units import db_to_linear, dbm_to_w
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def make_node_task(settings: NodeSettings, config: Config) -> Task:
+    """The experiment's model and loss; shapes are as the node's file says, else those of the data set."""
+    spec = DATASETS.get(config.data.dataset)
+    return make_task(
+        config.learning.model,
+        config.learning.loss,
+        input_shape=tuple(settings.input_shape) or spec.input_shape,
+        num_outputs=settings.num_outputs or spec.num_classes or 1,
+    )
+
+
+def torch_dtype(config: Config) -> torch.dtype:
+    """Precision of parameters and updates."""
+    return torch.float64 if config.learning.dtype == "float64" else torch.float32
+
+
+def local_training(config: Config) -> LocalTraining:
+    """A UE's local steps from a configuration."""
+    learning = config.learning
+    return LocalTraining(
+        inner_lr=learning.inner_lr,
+        outer_lr=learning.outer_lr,
+        objective=learning.objective,
+        inner_steps=learning.inner_steps,
+        local_steps=learning.local_steps,
+        batch_size=learning.batch_size or None,
+        batches=learning.batches,
+        hessian_free_delta=learning.hessian_free_delta,
+    )
+
+
+def vector_spec(task: Task, config: Config) -> VectorSpec:
+    """What models and updates look like on the wire."""
+    dtype = np.dtype("<f8" if config.learning.dtype == "float64" else "<f4")
+    return VectorSpec(task.spec.num_parameters, dtype)
+
+
+def edge_roster(names: list[str], config: Config) -> dict[str, int]:
+    """Names of the cloud's children by number."""
+    wanted = config.network.edges
+    return _roster(names or [f"edge-{k}" for k in range(wanted)], range(wanted), "edges")
+
+
+def ue_roster(names: list[str], config: Config, edge: int) -> dict[str, int]:
+    """Names of one edge's children by their number among all UEs."""
+    counts = config.network.ues_of_edges
+    if edge >= len(counts):
+        raise SettingsError(f"number is {edge}; the experiment has {len(counts)} edges, from 0")
+    first = int(counts[:edge].sum())
+    numbers = range(first, first + int(counts[edge]))
+    return _roster(names or [f"ue-{i}" for i in numbers], numbers, "ues")
+
+
+def _roster(names: list[str], numbers: range, what: str) -> dict[str, int]:
+    if len(names) != len(numbers) or len(set(names)) != len(names):
+        raise SettingsError(f"{what} lists {len(set(names))} different names; the experiment has {len(numbers)}")
+    return dict(zip(names, numbers, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkModel:
+    """The modelled radio and machines of an experiment, from which every round's links are drawn."""
+
+    config: Config
+    model_bits: float
+    streams: Streams
+
+    def links(self, round_number: int, members: IntArray, samples: IntArray) -> Links:
+        """Links of the UEs `members` (sorted, with `samples` each) and of all edges, as the simulator draws them."""
+        network = self.config.network
+        fleet = self._fleet(members, samples)
+        ue_fading, edge_fading = self._fading(round_number // network.coherence_rounds, fleet)
+        noise = dbm_to_w(network.noise_dbm_per_hz)
+        exponent = network.path_loss_exponent
+        ue_path = PathLoss(gain_at_1m_linear=db_to_linear(network.ue_gain_db), exponent=exponent)
+        edge_path = PathLoss(gain_at_1m_linear=db_to_linear(network.edge_gain_db), exponent=exponent)
+        return Links(
+            edge_gain=edge_path.gain(fleet.edge_distance_m) * edge_fading,
+            edge_power_w=fleet.edge_power_w,
+            edge_noise_w_per_hz=np.full(fleet.num_edges, noise),
+            edge_bits=np.full(fleet.num_edges, self.model_bits if network.backhaul else 0.0),
+            members=members,
+            edge_of_ue=fleet.edge_of_ue[members],
+            ue_gain=(ue_path.gain(fleet.ue_distance_m) * ue_fading)[members],
+            ue_power_w=fleet.ue_power_w[members],
+            ue_noise_w_per_hz=np.full(members.size, noise),
+            ue_bits=np.full(members.size, self.model_bits * self.config.training.edge_rounds),
+            compute_s=self._compute_s(fleet)[members],
+        )
+
+    def cpu_hz(self) -> FloatArray:
+        """CPU frequencies of all UEs, Hz."""
+        nobody = np.zeros(0, dtype=np.int64)
+        return self._fleet(nobody, nobody).cpu_hz
+
+    def _fading(self, block: int, fleet: Fleet) -> tuple[FloatArray, FloatArray]:
+        fading: Fading = FADINGS.get(self.config.network.fading)
+        return (
+            fading(self.streams.at("fading/ue", block), fleet.num_ues),
+            fading(self.streams.at("fading/edge", block), fleet.num_edges),
+        )
+
+    def _fleet(self, members: IntArray, samples: IntArray) -> Fleet:
+        network = self.config.network
+        everyone = np.zeros(network.num_ues, dtype=np.int64)
+        everyone[members] = samples
+        spec = FleetSpec(
+            ues_per_edge=network.ues_of_edges,
+            cpu_hz=distribution(network.cpu_hz),
+            cycles_per_bit=distribution(network.cycles_per_bit),
+            ue_power_w=distribution(network.ue_power_w),
+            edge_power_w=distribution(network.edge_power_w),
+            ue_distance_m=distribution(network.ue_distance_m),
+            edge_distance_m=distribution(network.edge_distance_m),
+        )
+        return make_fleet(spec, everyone, self.streams)
+
+    def _compute_s(self, fleet: Fleet) -> FloatArray:
+        training = local_training(self.config)
+        drawn = training.batch_size
+        per_step = fleet.num_samples if drawn is None else np.minimum(fleet.num_samples, drawn) * len(training.roles)
+        return compute_s(
+            (per_step * training.local_steps * self.config.training.edge_rounds).astype(np.float64),
+            cycles_per_bit=fleet.cycles_per_bit,
+            sample_bits=float(DATASETS.get(self.config.data.dataset).sample_bits),
+            cpu_hz=fleet.cpu_hz,
+        )

@@ -1,0 +1,112 @@
+"""From a cloud's file and the experiment to the parts of a real round."""
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from hpfl.config import Config
+from hpfl.deployment.assembly import LinkModel, torch_dtype
+from hpfl.deployment.audit import AuditLog
+from hpfl.deployment.bridge import LoopThread
+from hpfl.deployment.cloud import Cloud
+from hpfl.deployment.executor import DeployedExecutor
+from hpfl.deployment.node import Experiment
+from hpfl.deployment.settings import CloudNodeSettings, SettingsError
+from hpfl.planning.planners import PLANNERS
+from hpfl.planning.scripted import SCRIPT
+from hpfl.rng import Streams
+from hpfl.training.cloud import CloudSettings
+from hpfl.training.loop import Evaluate, Parts
+from hpfl.training.record import EvaluationSummary
+from hpfl.training.state import TrainState, initial_state
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """A real run that is ready to start."""
+
+    cloud: Cloud
+    executor: DeployedExecutor
+    parts: Parts
+    settings: CloudSettings
+    start: TrainState
+
+
+def build_deployment(
+    settings: CloudNodeSettings, experiment: Experiment, loop: LoopThread, *, run: str, audit: AuditLog | None
+) -> Deployment:
+    """Everything the cloud needs to play rounds with real edges; it does not listen yet."""
+    config = experiment.config
+    refuse_what_only_a_simulator_can(config)
+    streams = Streams(config.training.seed)
+
+    async def made() -> Cloud:
+        return Cloud(settings, experiment, run)
+
+    cloud = loop.run(made())
+    bits = float(experiment.spec.length * config.network.bits_per_parameter)
+    executor = DeployedExecutor(
+        cloud=cloud,
+        loop=loop,
+        links=LinkModel(config=config, model_bits=bits, streams=streams),
+        settings=settings,
+        outer_lr=config.learning.outer_lr,
+        staleness_bound=config.planning.staleness_bound,
+        audit=audit,
+    )
+    params = experiment.task.initial_parameters(streams.at("model")).to(torch_dtype(config))
+    return Deployment(
+        cloud=cloud,
+        executor=executor,
+        parts=Parts(
+            executor=executor,
+            planner=PLANNERS.get(config.planning.planner),
+            evaluate=_every(executor, config),
+            streams=streams,
+            stopwatch=time.perf_counter,
+        ),
+        settings=cloud_settings(config),
+        start=start_state(params, config),
+    )
+
+
+def refuse_what_only_a_simulator_can(config: Config) -> None:
+    """A real network has a life of its own: chances, walks and virtual clocks cannot be imposed on it."""
+    if config.training.trigger != "scheduled":
+        raise SettingsError('training.trigger is "first"; a deployed cloud waits for the edges it called')
+    if config.life.on:
+        raise SettingsError("section life is in use; a deployed network leaves, fails and moves by itself")
+
+
+def start_state(params: torch.Tensor, config: Config) -> TrainState:
+    """Round 0; pending updates stay at their edges, so the cloud holds none."""
+    state = initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)
+    script = {SCRIPT: config.planning.script} if config.planning.script else {}
+    return state.but(pending=params.new_zeros((config.network.edges, 0)), memory=script)
+
+
+def cloud_settings(config: Config) -> CloudSettings:
+    """The cloud's constants from a resolved configuration."""
+    assert not isinstance(config.planning.phi, str)
+    return CloudSettings(
+        rounds=config.training.rounds,
+        outer_lr=config.learning.outer_lr,
+        bandwidth_hz=config.network.bandwidth_hz,
+        rho=config.planning.rho,
+        phi=config.planning.phi,
+        max_edges=config.planning.max_edges,
+        staleness_bound=config.planning.staleness_bound,
+        broadcast=config.training.broadcast,
+        aggregation=config.training.aggregation,
+    )
+
+
+def _every(executor: DeployedExecutor, config: Config) -> Evaluate:
+    every, last = config.evaluation.every, config.training.rounds
+
+    def evaluate(params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
+        due = round_number % every == 0 or round_number == last
+        return executor.evaluate(params, round_number) if due else None
+
+    return evaluate

@@ -1,0 +1,271 @@
+"""The cloud's end of the streams: sends models and orders to edges, and tells what came back; decides nothing."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.assembly import edge_roster, ue_roster
+from hpfl.deployment.checks import Bounds, CheckedSketch, check_sketch, check_update, check_weight
+from hpfl.deployment.deliveries import Delivered, Held, Model, NobodyError, StoppedError
+from hpfl.deployment.evaluating import Evaluating
+from hpfl.deployment.gathering import Collecting, until, upload_of
+from hpfl.deployment.hub import Child, Hub
+from hpfl.deployment.logs import log
+from hpfl.deployment.metrics import Metrics
+from hpfl.deployment.node import Experiment
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.settings import CloudNodeSettings
+from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames
+from hpfl.training.sketch import DEFAULT_WIDTH
+
+_AT_ONCE = 16
+_ANY_COUNT = 2**62  # the samples of each UE have been checked
+
+
+class Cloud:
+    """The parent of all edges."""
+
+    def __init__(self, settings: CloudNodeSettings, experiment: Experiment, run: str) -> None:
+        self.metrics = Metrics()
+        self.run = run
+        self.held: dict[int, Held] = {}
+        self.delivered: dict[int, Delivered] = {}
+        self.stopping = asyncio.Event()
+        self._settings = settings
+        self._experiment = experiment
+        self._roster = edge_roster(settings.edges, experiment.config)
+        self._ues = [set(ue_roster([], experiment.config, k).values()) for k in self._roster.values()]
+        self._model: Model | None = None
+        self._valid: dict[int, bytes] = {}
+        self._sent: dict[int, Child] = {}
+        self._changed = asyncio.Event()
+        self._collecting: dict[int, Collecting] = {}
+        self._evaluating: Evaluating | None = None
+        self._gather_until_s = 0.0
+        self.hub = Hub(
+            self, self._roster, fingerprint=experiment.fingerprint, limits=settings.limits, metrics=self.metrics
+        )
+
+    async def start(self) -> int:
+        """Listen for edges; the port."""
+        self._gather_until_s = asyncio.get_running_loop().time() + self._settings.timing.gather_s
+        return await self.hub.start(self._settings.listen, self._settings.tls)
+
+    def publish(self, vector: Vector, *, round_number: int) -> Model:
+        """Make a model the current one."""
+        self.metrics.round.set(round_number)
+        if self._model is None or self._model.tag.round != round_number:
+            name = self._settings.name
+            self._model = Model.of(vector, run=self.run, node=name, round_number=round_number, purpose=pb.TRAIN)
+            self._sent.clear()
+        return self._model
+
+    def accept_only(self, valid: Mapping[int, bytes]) -> None:
+        """Name the model that each edge's update may be computed on, beside the current one."""
+        self._valid = dict(valid)
+
+    async def observe(self) -> dict[int, Held]:
+        """Wait until the edges that are there have an update that is valid."""
+        self.held = {edge: held for edge, held in self.held.items() if self._is_valid(edge, held)}
+        timing = self._settings.timing
+        waited_s = 0.0
+        while not await until(self._all_ready, self._changed, timing.compute_s):
+            waited_s += timing.compute_s
+            if self.held:
+                break  # whoever is not ready by now is left out
+            if waited_s >= timing.patience_s:
+                raise NobodyError(f"no edge had an update for {waited_s:.0f} s")
+        if self.stopping.is_set():
+            raise StoppedError
+        return {edge: held for edge, held in self.held.items() if edge in self.hub.children}
+
+    def _all_ready(self) -> bool:
+        if self.stopping.is_set():
+            return True
+        self._send_missing_models()
+        there = set(self.hub.children)
+        ready = there & set(self.held)
+        early = asyncio.get_running_loop().time() < self._gather_until_s and len(there) < len(self._roster)
+        return bool(ready) and ready == there and not early
+
+    def _send_missing_models(self) -> None:
+        """Give the current model to attached edges that hold nothing valid and have not been sent it."""
+        assert self._model is not None
+        missing = [
+            child
+            for edge, child in self.hub.children.items()
+            if edge not in self.held and self._sent.get(edge) is not child
+        ]
+        if missing:
+            self._sent.update({child.number: child for child in missing})
+            self.hub.spawn(self.hub.send_all(list(self._model.frames), missing, at_once=_AT_ONCE))
+
+    async def execute(self, orders: Mapping[int, tuple[Tag, Any]], deadline_s: float) -> dict[int, Delivered]:
+        """Send every edge its order and wait for the updates until the deadline; in order of arrival."""
+        self.delivered = {}
+        collecting = {edge: Collecting(tag.by(self._settings.name), self._deliver) for edge, (tag, _) in orders.items()}
+        self._collecting = collecting
+        answers = []
+        for edge, (tag, order) in orders.items():
+            child = self.hub.children.get(edge)
+            if child is not None:
+                answers.append(collecting[edge].ask(edge))
+                self.hub.spawn(child.send(encode(tag.by(self._settings.name), order=order)))
+        if answers:
+            await asyncio.wait(answers, timeout=deadline_s)
+        for one in collecting.values():
+            one.close()
+        missing = sorted(set(orders) - set(self.delivered))
+        if missing:
+            log("went on without some edges", level=logging.WARNING, missing=missing)
+        return self.delivered
+
+    async def broadcast(self, edges: list[int]) -> None:
+        """Send the current model to edges, whose updates are spent."""
+        assert self._model is not None
+        for edge in edges:
+            self.held.pop(edge, None)
+        there = [self.hub.children[edge] for edge in edges if edge in self.hub.children]
+        self._sent.update({child.number: child for child in there})
+        self.hub.spawn(self.hub.send_all(list(self._model.frames), there, at_once=_AT_ONCE))
+
+    async def evaluate(self, vector: Vector, *, round_number: int) -> dict[int, Any]:
+        """Every UE's figures of a model, as far as they come in time."""
+        model = Model.of(vector, run=self.run, node=self._settings.name, round_number=round_number, purpose=pb.EVALUATE)
+        evaluating = Evaluating(model.tag)
+        self._evaluating = evaluating
+        asked = dict(self.hub.children)
+        self.hub.spawn(self.hub.send_all(list(model.frames), list(asked.values()), at_once=_AT_ONCE))
+
+        def done() -> bool:
+            left = {edge for edge, child in asked.items() if self.hub.children.get(edge) is child}
+            return self.stopping.is_set() or left <= evaluating.heard
+
+        await until(done, evaluating.changed, self._settings.timing.evaluate_s)
+        self._evaluating = None
+        return dict(evaluating.figures)
+
+    async def stop(self, *, completed: bool) -> None:
+        """Tell everybody that it is over (or, not completed, that this cloud will be back), and close."""
+        if completed:
+            message = pb.Stop(reason="the run is over", completed=True)
+            frame = encode(Tag(run=self.run, node=self._settings.name), stop=message)
+            await self.hub.send_all([frame], list(self.hub.children.values()), at_once=_AT_ONCE)
+            await until(lambda: not self.hub.children, self._changed, 3.0)
+        await self.hub.stop()
+
+    # what the hub calls
+
+    def greet(self, child: Child, tag: Tag) -> Tag:
+        """Note the update an edge may still hold; whether it counts is decided when the round observes."""
+        hello = child.hello
+        if hello.visitor:
+            raise RefusedError("unexpected", "visitors ask an edge")
+        held = None
+        if hello.holds and tag.run == self.run:
+            held = Held(tag, self._checked(child.number, hello.sketch))
+        if held is not None and self._is_valid(child.number, held):
+            self.held[child.number] = held
+            return tag.by(self._settings.name)
+        self.held.pop(child.number, None)
+        return Tag(run=self.run, node=self._settings.name)
+
+    async def attached(self, child: Child) -> None:
+        """The round will see it."""
+        self._changed.set()
+
+    def detached(self, child: Child) -> None:
+        """Nothing more will come on this stream."""
+        collecting = self._collecting.get(child.number)
+        if collecting is not None:
+            collecting.give_up(child.number)
+        self.held.pop(child.number, None)
+        self._changed.set()
+        if self._evaluating is not None:
+            self._evaluating.changed.set()
+
+    def expects(self, child: Child, tag: Tag, begin: Any) -> VectorSpec:
+        """Updates that were asked for."""
+        collecting = self._collecting.get(child.number)
+        if begin.purpose != pb.UPDATE or collecting is None:
+            raise RefusedError("unexpected", "a vector came that nobody asked for")
+        collecting.check(tag, child.number)
+        return self._experiment.spec
+
+    def take_vector(self, child: Child, arrival: Arrival) -> None:
+        """An edge's update."""
+        self._collecting[child.number].take(child.number, arrival)
+
+    def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
+        """An edge's sketch, its UEs' figures, a request for the model, or that it has no update."""
+        match frame.WhichOneof("body"):
+            case "sketch":
+                self._take_sketch(child.number, tag, frame.sketch)
+            case "figures" if self._evaluating is not None:
+                self._evaluating.take(tag, child.number, frame.figures, allowed=self._ues[child.number])
+            case "request":
+                self._take_request(child)
+            case "refusal":
+                self.held.pop(child.number, None)
+                self._sent.pop(child.number, None)
+                self._give_up(child.number)
+            case kind:
+                raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
+
+    def _take_sketch(self, edge: int, tag: Tag, sketch: Any) -> None:
+        held = Held(tag, self._checked(edge, sketch))
+        if tag.run != self.run:
+            raise RefusedError("run", f"a sketch of run {tag.run!r} came, this is run {self.run!r}")
+        if edge in self.held and self.held[edge].tag.about_same_model(tag):
+            raise RefusedError("repeated", f"a second sketch of edge {edge} came")
+        if not self._is_valid(edge, held):
+            raise RefusedError("stale", f"a sketch about the model of round {tag.base_round} came")
+        self.held[edge] = held
+        self._changed.set()
+
+    def _checked(self, edge: int, sketch: Any) -> CheckedSketch:
+        checked = check_sketch(sketch, width=DEFAULT_WIDTH, bounds=self._experiment.bounds)
+        if not checked.ues.size or not set(checked.ues.tolist()) <= self._ues[edge]:
+            raise RefusedError("identity", f"edge {edge} lists UEs that are not its own")
+        bound = self._experiment.bounds.num_samples
+        if checked.samples.min() < 1 or checked.samples.max() > bound:
+            raise RefusedError("samples", f"edge {edge} lists sample counts outside 1 to {bound}")
+        return checked
+
+    def _is_valid(self, edge: int, held: Held) -> bool:
+        """Whether an update may be aggregated: computed on the model in the books, or on the current one."""
+        current = self._model is not None and held.tag.base == self._model.tag.base
+        return held.tag.run == self.run and (current or held.tag.base == self._valid.get(edge, b""))
+
+    def _deliver(self, edge: int, arrival: Arrival) -> None:
+        begin, held = arrival.begin, self.held[edge]
+        ues, seconds = upload_of(begin)
+        samples = dict(zip(held.sketch.ues.tolist(), held.sketch.samples.tolist(), strict=True))
+        if not ues or not set(ues) <= set(samples):
+            raise RefusedError("identity", f"edge {edge} delivers for UEs it has not announced")
+        total = sum(samples[ue] for ue in ues)
+        if begin.num_samples != total:
+            raise RefusedError("samples", f"{begin.num_samples} samples came with an update, announced were {total}")
+        uniform = self._experiment.edge_settings.weighting == "uniform"
+        bounds = Bounds(update_norm=self._experiment.bounds.update_norm, num_samples=_ANY_COUNT)
+        check_weight(begin.weight, total, wanted=1.0 if uniform else float(total), bounds=bounds)
+        vector = arrival.vector()
+        squared = check_update(vector, bounds)
+        took = self._collecting[edge].waited(edge)
+        self.delivered[edge] = Delivered(held.tag.base_round, vector, begin.weight, squared, ues, seconds, took)
+        self.metrics.accepted.inc()
+
+    def _take_request(self, child: Child) -> None:
+        if self._model is None:
+            raise RefusedError("unexpected", "there is no model yet")
+        model = self._model
+        frames = list(vector_frames(model.tag, model.vector, purpose=pb.GLOBAL))
+        self.hub.spawn(self.hub.send_all(frames, [child], at_once=1))
+
+    def _give_up(self, edge: int) -> None:
+        collecting = self._collecting.get(edge)
+        if collecting is not None:
+            collecting.give_up(edge)
+        self._changed.set()

@@ -1,0 +1,37 @@
+"""What UEs report of a model: losses and accuracies on their own data, four numbers each, and nothing of the data."""
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from hpfl.deployment.checks import check_same_model
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.wire import FloatArray, Tag, as_numbers
+
+COLUMNS = 4
+
+
+class Evaluating:
+    """Figures by UE, as children report them."""
+
+    def __init__(self, tag: Tag) -> None:
+        self.tag = tag
+        self.figures: dict[int, FloatArray] = {}
+        self.heard: set[int] = set()
+        self.changed = asyncio.Event()
+
+    def take(self, tag: Tag, child: int, message: Any, *, allowed: Collection[int]) -> None:
+        """Figures of one child: a UE's own, or those of an edge's UEs."""
+        check_same_model(tag, self.tag, rounds=True)
+        if child in self.heard:
+            raise RefusedError("repeated", f"second figures of child {child} came")
+        if not set(message.ue) <= set(allowed) or len(set(message.ue)) != len(message.ue):
+            raise RefusedError("identity", "figures came for UEs that are not this child's")
+        rows = as_numbers(message.values, count=COLUMNS * len(message.ue)).reshape(-1, COLUMNS)
+        if np.isinf(rows).any() or np.isnan(rows[:, :2]).any():
+            raise RefusedError("nonfinite", "figures came with an infinite or undefined loss")
+        self.figures.update(zip(message.ue, rows, strict=True))
+        self.heard.add(child)
+        self.changed.set()

@@ -1,0 +1,121 @@
+"""What a parent waits for: sketches of everybody who computes on a model, then updates of everybody who was asked."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from hpfl.deployment.checks import CheckedSketch, check_same_model
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.wire import Arrival, FloatArray, Tag
+
+_LONGEST_WAIT_S = 0.25  # how often a wait looks again at who is attached
+
+
+class Gathering:
+    """Sketches of the updates computed on one model, by child."""
+
+    def __init__(self, tag: Tag) -> None:
+        self.tag = tag
+        self.sketches: dict[int, CheckedSketch] = {}
+        self.changed = asyncio.Event()
+
+    def check(self, tag: Tag, number: int) -> None:
+        """Refuse sketches about another model, and second ones."""
+        check_same_model(tag, self.tag)
+        if number in self.sketches:
+            raise RefusedError("repeated", f"a second sketch of child {number} came")
+
+    def take(self, number: int, sketch: CheckedSketch) -> None:
+        """One more child has computed."""
+        self.sketches[number] = sketch
+        self.changed.set()
+
+    def mean(self, numbers: Iterable[int]) -> tuple[FloatArray, float]:
+        """The weighted mean of some children's sketches, in the order of their numbers, and their weight."""
+        chosen = [self.sketches[number] for number in sorted(numbers)]
+        weight = sum(sketch.weight for sketch in chosen)
+        values = np.zeros_like(chosen[0].values)
+        for sketch in chosen:
+            values += sketch.weight / weight * sketch.values
+        return values, weight
+
+
+async def until(done: Callable[[], bool], changed: asyncio.Event, seconds: float) -> bool:
+    """Wait until `done`, looking whenever something `changed`; False when the seconds are over first."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not done():
+        left = end - loop.time()
+        if left <= 0:
+            return False
+        changed.clear()
+        try:
+            async with asyncio.timeout(min(left, _LONGEST_WAIT_S)):
+                await changed.wait()
+        except TimeoutError:
+            continue
+    return True
+
+
+class Collecting:
+    """Updates of one round, by child: each is asked for once, counted once, and never after the end."""
+
+    def __init__(self, tag: Tag, sink: Callable[[int, Arrival], None]) -> None:
+        self.tag = tag
+        self.seconds: dict[int, float] = {}
+        self._sink = sink
+        self._asked_at: dict[int, float] = {}
+        self._answers: dict[int, asyncio.Future[bool]] = {}
+        self._closed = False
+
+    def ask(self, number: int) -> "asyncio.Future[bool]":
+        """Open the door for one child; the future says whether its update came."""
+        loop = asyncio.get_running_loop()
+        self._asked_at[number] = loop.time()
+        self._answers[number] = loop.create_future()
+        return self._answers[number]
+
+    def check(self, tag: Tag, number: int) -> None:
+        """Refuse updates of another round or model, unasked ones, second ones and late ones."""
+        check_same_model(tag, self.tag, rounds=True)
+        if self._closed:
+            raise RefusedError("late", f"the update of round {tag.round} came after its deadline")
+        if number in self.seconds:
+            raise RefusedError("repeated", f"a second update of child {number} came in round {tag.round}")
+        if number not in self._answers:
+            raise RefusedError("unexpected", f"child {number} was not asked in round {tag.round}")
+
+    def waited(self, number: int) -> float:
+        """Seconds since a child was asked."""
+        return asyncio.get_running_loop().time() - self._asked_at[number]
+
+    def take(self, number: int, arrival: Arrival) -> None:
+        """Count an update, if the sink finds nothing wrong with it."""
+        self.check(arrival.tag, number)
+        self._sink(number, arrival)
+        self.seconds[number] = self.waited(number)
+        self._settle(number, True)
+
+    def give_up(self, number: int) -> None:
+        """This child's update will not come."""
+        self._settle(number, False)
+
+    def close(self) -> None:
+        """Whatever comes from now on is late."""
+        self._closed = True
+        for number in self._answers:
+            self._settle(number, False)
+
+    def _settle(self, number: int, answer: bool) -> None:
+        future = self._answers.get(number)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+
+def upload_of(begin: Any) -> tuple[list[int], list[float]]:
+    """Whose updates an edge's update holds, and their seconds."""
+    if len(begin.ue) != len(begin.took_s) or len(set(begin.ue)) != len(begin.ue):
+        raise RefusedError("shape", f"an update lists {len(begin.ue)} UEs and {len(begin.took_s)} times")
+    return list(begin.ue), list(begin.took_s)

@@ -1,0 +1,253 @@
+"""The parent's end of all streams: proves who children are, reads what they send, refuses what is wrong."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import grpc
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.checks import check_hello
+from hpfl.deployment.inbox import Inbox
+from hpfl.deployment.logs import log
+from hpfl.deployment.metrics import Metrics
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.security import proven_name, server_credentials, server_options
+from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
+from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
+
+
+@dataclass(eq=False)
+class Child:
+    """One attached stream and who is at its other end."""
+
+    name: str
+    number: int
+    context: Any
+    limits: LimitSettings
+    hello: Any
+    task: Any = None
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    refusals: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def send(self, *frames: bytes) -> None:
+        """Hand frames over, nothing in between; a child that does not take them is cut off."""
+        async with self.lock:
+            for frame in frames:
+                await self.send_one(frame)
+
+    async def send_one(self, frame: bytes) -> None:
+        """Hand one frame over; other frames may come between this one and the next."""
+        try:
+            async with asyncio.timeout(self.limits.idle_s):
+                await self.context.write(frame)
+        except TimeoutError:
+            log("child does not read", level=logging.WARNING, child=self.name)
+            self.drop()
+            raise ConnectionError(f"{self.name} took no message for {self.limits.idle_s} s") from None
+        except (asyncio.InvalidStateError, grpc.RpcError, grpc.aio.UsageError) as error:
+            raise ConnectionError(f"{self.name} is gone") from error
+        self.sent_bytes += len(frame)
+
+    def drop(self) -> None:
+        """End the stream."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Parent(Protocol):
+    """What a cloud or an edge does with its children; every method may refuse."""
+
+    def greet(self, child: Child, tag: Tag) -> Tag:
+        """Take note of a child that says hello (its `hello` says what it holds); the tag of the welcome."""
+        ...
+
+    async def attached(self, child: Child) -> None:
+        """Send what a new child needs."""
+        ...
+
+    def detached(self, child: Child) -> None:
+        """Take note of a child that has gone."""
+        ...
+
+    def expects(self, child: Child, tag: Tag, begin: Any) -> VectorSpec:
+        """What an announced vector must look like."""
+        ...
+
+    def take_vector(self, child: Child, arrival: Arrival) -> None:
+        """A whole vector has come."""
+        ...
+
+    def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
+        """A message has come."""
+        ...
+
+
+class Hub:
+    """The `Tier` service: one stream per child, the newest one counts; the same at cloud and edges."""
+
+    def __init__(
+        self, parent: Parent, roster: Mapping[str, int], *, fingerprint: str, limits: LimitSettings, metrics: Metrics
+    ) -> None:
+        self.children: dict[int, Child] = {}
+        self.metrics = metrics
+        self._parent = parent
+        self._roster = roster
+        self._fingerprint = fingerprint
+        self._limits = limits
+        self._server: Any = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    async def start(self, listen: str, tls: TlsSettings) -> int:
+        """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
+        self._server = grpc.aio.server(
+            options=server_options(self._limits), maximum_concurrent_rpcs=2 * len(self._roster) + 16
+        )
+        service, method = METHOD.strip("/").split("/")
+        handler = grpc.stream_stream_rpc_method_handler(self._attach)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        try:
+            port = int(self._server.add_secure_port(listen, server_credentials(tls)))
+        except RuntimeError:
+            raise SettingsError(f"cannot listen at {listen}; is another process there, or a certificate bad?") from None
+        await self._server.start()
+        log("listening", port=port)
+        return port
+
+    async def stop(self, grace_s: float = 1.0) -> None:
+        """Let streams finish for `grace_s`, then end them."""
+        self._closing = True
+        if self._server is not None:
+            await self._server.stop(grace_s)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def send_all(self, frames: list[bytes], children: list[Child], *, at_once: int) -> None:
+        """The same bytes to many children, a bounded number at a time; whoever is gone is left to `detached`."""
+        turn = asyncio.Semaphore(at_once)
+
+        async def one(child: Child) -> None:
+            async with turn:
+                try:
+                    await child.send(*frames)
+                except ConnectionError:
+                    return
+
+        await asyncio.gather(*(one(child) for child in children))
+        self.metrics.sent.inc(sum(map(len, frames)) * len(children))
+
+    async def _attach(self, _requests: Any, context: Any) -> None:
+        try:
+            child, welcome = await self._greeted(context)
+        except RefusedError as error:
+            self._count(error, context.peer())
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"{error.code}: {error.reason}")
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time")
+        self._enter(child)
+        try:
+            await child.send(welcome)
+            self.spawn(self._parent.attached(child))
+            await self._listen(child)
+        except ConnectionError:
+            pass
+        finally:
+            self._leave(child)
+
+    async def _greeted(self, context: Any) -> tuple[Child, bytes]:
+        name = proven_name(context.auth_context())
+        if name not in self._roster:
+            raise RefusedError("identity", f"{name!r} is not among this node's children")
+        async with asyncio.timeout(self._limits.handshake_s):
+            data = await context.read()
+        if data is grpc.aio.EOF:
+            raise RefusedError("malformed", "the stream ended without a greeting")
+        tag, frame = decode(data)
+        if frame.WhichOneof("body") != "hello":
+            raise RefusedError("unexpected", "the first message is not a greeting")
+        check_hello(frame.hello, fingerprint=self._fingerprint, tag=tag, name=name)
+        child = Child(name, self._roster[name], context, self._limits, frame.hello, asyncio.current_task())
+        self._retire(child)
+        answer = self._parent.greet(child, tag)
+        return child, encode(answer, welcome=pb.Welcome(keeps=answer.about_same_model(tag) and frame.hello.holds))
+
+    def _retire(self, child: Child) -> None:
+        """A child that comes anew has lost its old stream, whatever that stream believes."""
+        before = None if child.hello.visitor else self.children.pop(child.number, None)
+        if before is not None:
+            log("child attached anew", child=child.name)
+            self._parent.detached(before)
+            before.drop()
+
+    def _enter(self, child: Child) -> None:
+        if child.hello.visitor:
+            return
+        self.children[child.number] = child
+        self.metrics.attachments.inc()
+        self.metrics.attached.set(len(self.children))
+
+    def _leave(self, child: Child) -> None:
+        if self.children.get(child.number) is child:
+            del self.children[child.number]
+            self._parent.detached(child)
+            log("child left", child=child.name)
+        self.metrics.attached.set(len(self.children))
+
+    async def _listen(self, child: Child) -> None:
+        inbox = Inbox(lambda tag, begin: self._parent.expects(child, tag, begin))
+        while not self._closing:
+            try:
+                async with asyncio.timeout(self._limits.idle_s if inbox.is_busy else None):
+                    data = await child.context.read()
+            except TimeoutError:
+                self._count(RefusedError("late", "a vector stopped half-way"), child.name)
+                return
+            if data is grpc.aio.EOF:
+                return
+            child.received_bytes += len(data)
+            self.metrics.received.inc(len(data))
+            try:
+                self._handle(child, inbox.feed(data))
+            except RefusedError as error:
+                await self._refuse(child, error)
+
+    def _handle(self, child: Child, came: tuple[Tag, Any] | None) -> None:
+        if came is None:
+            return
+        tag, content = came
+        if tag.node != child.name:
+            raise RefusedError("identity", f"{tag.node!r} speaks with the certificate of {child.name!r}")
+        if isinstance(content, Arrival):
+            self._parent.take_vector(child, content)
+        else:
+            self._parent.take_message(child, tag, content)
+
+    async def _refuse(self, child: Child, error: RefusedError) -> None:
+        self._count(error, child.name)
+        child.refusals += 1
+        if child.refusals > self._limits.refusals:
+            raise ConnectionError(f"{child.name} sent more than {self._limits.refusals} messages that were refused")
+        await child.send_one(encode(Tag(), refusal=pb.Refusal(code=error.code, reason=error.reason)))
+
+    def _count(self, error: RefusedError, who: str) -> None:
+        self.metrics.refused.labels(error.code).inc()
+        log("refused", level=logging.WARNING, child=who, code=error.code, reason=error.reason)
+
+    def spawn(self, work: Any) -> None:
+        """Do something beside everything else; a lost child ends it quietly."""
+        task = asyncio.get_running_loop().create_task(_quiet(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _quiet(work: Any) -> None:
+    try:
+        await work
+    except ConnectionError as error:
+        log("lost a child", level=logging.DEBUG, reason=str(error))

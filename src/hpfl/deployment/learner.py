@@ -1,0 +1,120 @@
+"""What one UE computes: a cohort of one, whose draws are those of its simulated twin."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpfl.config import Config
+from hpfl.deployment.assembly import local_training, torch_dtype
+from hpfl.deployment.own_data import OwnData
+from hpfl.deployment.wire import FloatArray, Vector
+from hpfl.learning import Cohort, Evaluation, LocalTraining, Task, TestData
+from hpfl.rng import Streams
+from hpfl.training.edge import draw_key
+from hpfl.training.sketch import Projection, make_projection
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class OneShard:
+    """All rows belong to UE `number`; those before it have none."""
+
+    number: int
+    num_samples: int
+
+    @property
+    def offsets(self) -> IntArray:
+        """One segment, owned by the last UE."""
+        return np.append(np.zeros(self.number + 1, dtype=np.int64), 1)
+
+    @property
+    def start(self) -> IntArray:
+        """The segment begins at the first row."""
+        return np.zeros(1, dtype=np.int64)
+
+    @property
+    def length(self) -> IntArray:
+        """And has them all."""
+        return np.array([self.num_samples], dtype=np.int64)
+
+
+class Learner:
+    """UE `number` with its own data; the global model comes in with each call."""
+
+    def __init__(self, config: Config, number: int, data: OwnData, task: Task) -> None:
+        self._config = config
+        self._number = number
+        self._data = data
+        self._streams = Streams(config.training.seed)
+        self.dtype = torch_dtype(config)
+        self.task = task
+        self._cohort = self._made(local_training(config))
+        self._projection: Projection = make_projection(self.task.spec.num_parameters, self._streams)
+
+    @property
+    def num_samples(self) -> int:
+        """Training samples of this UE."""
+        return len(self._data.inputs)
+
+    def update(self, params: Vector, *, base_round: int, edge_round: int) -> Vector:
+        """`(w - w_end) / beta` after this UE's local steps from `params`, with its twin's mini-batches."""
+        return self._gradient(self._cohort, params, key=draw_key(base_round, edge_round))
+
+    def sketch(self, update: Vector) -> FloatArray:
+        """The linear sketch of an update that the cloud plans with."""
+        return self._projection(torch.from_numpy(update)).numpy()
+
+    def evaluate(self, params: Vector) -> FloatArray:
+        """Loss, meta loss, personalised and global accuracy of this UE."""
+        found = self._evaluation(params)
+        columns = (found.loss, found.meta_loss, found.personalised_accuracy, found.global_accuracy)
+        return np.array([column[self._number] for column in columns])
+
+    def adapted(self, params: Vector) -> Vector:
+        """The personal model: `params` after the evaluation's inner steps on this UE's own training data."""
+        rate, steps = self._adaptation()
+        if rate == 0:
+            return params.copy()
+        plain = LocalTraining(inner_lr=0.0, outer_lr=rate, local_steps=steps)
+        return params - rate * self._gradient(self._made(plain), params, key=0)
+
+    def named(self, params: Vector) -> dict[str, torch.Tensor]:
+        """A flat vector as named tensors."""
+        parts = self.task.spec.unflatten(torch.from_numpy(params))
+        return {name: part.clone().contiguous() for name, part in parts.items()}
+
+    def _gradient(self, cohort: Cohort, params: Vector, *, key: int) -> Vector:
+        result = cohort.updates(
+            torch.from_numpy(params),
+            ues=np.array([self._number]),
+            groups=np.zeros(1, dtype=np.int64),
+            num_groups=1,
+            streams=self._streams,
+            key=key,
+        )
+        return np.ascontiguousarray(result.update[0].cpu().numpy())
+
+    def _evaluation(self, params: Vector) -> Evaluation:
+        shard = OneShard(self._number, len(self._data.test_inputs))
+        test = TestData(self._data.test_inputs, self._data.test_targets, shard)
+        rate, steps = self._adaptation()
+        return self._cohort.evaluate(torch.from_numpy(params), test, inner_lr=rate, inner_steps=steps)
+
+    def _adaptation(self) -> tuple[float, int]:
+        rate = self._config.evaluation.inner_lr
+        assert not isinstance(rate, str)  # the configuration is resolved
+        return rate, self._config.evaluation.inner_steps
+
+    def _made(self, training: LocalTraining) -> Cohort:
+        return Cohort(
+            self.task,
+            training,
+            inputs=self._data.inputs,
+            targets=self._data.targets,
+            shards=OneShard(self._number, self.num_samples),
+            dtype=self.dtype,
+            memory_gb=self._config.learning.memory_gb,
+        )

@@ -1,0 +1,30 @@
+"""Prometheus metrics of one server: who is attached, what was accepted or refused, and how long rounds take."""
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+_ROUND_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+
+
+class Metrics:
+    """Counters of one node in a registry of their own, so that several nodes can share a process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        made: dict[str, Any] = {"registry": self.registry}
+        self.attached = Gauge("hpfl_children_attached", "Children attached now.", **made)
+        self.accepted = Counter("hpfl_updates_accepted", "Updates that went into a mean.", **made)
+        self.refused = Counter("hpfl_messages_refused", "Messages refused, by rule.", ["code"], **made)
+        self.attachments = Counter("hpfl_attachments", "Streams opened by children.", **made)
+        self.received = Counter("hpfl_received_bytes", "Bytes received from children.", **made)
+        self.sent = Counter("hpfl_sent_bytes", "Bytes sent to children.", **made)
+        self.round = Gauge("hpfl_round", "Round in progress.", **made)
+        self.seconds = Histogram("hpfl_round_seconds", "Seconds of a round.", buckets=_ROUND_BUCKETS_S, **made)
+
+    def serve(self, address: str) -> tuple[Any, Any] | None:
+        """Answer GET /metrics at `host:port`; nothing for an empty address. The server and its thread."""
+        if not address:
+            return None
+        host, _, port = address.rpartition(":")
+        return start_http_server(int(port), addr=host or "127.0.0.1", registry=self.registry)

@@ -1,0 +1,88 @@
+"""What edges and UEs share: their file, the experiment, background work that is never lost, and a clean end."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+from hpfl.config import fingerprint
+from hpfl.deployment.assembly import make_node_task, vector_spec
+from hpfl.deployment.checks import Bounds
+from hpfl.deployment.logs import LOGGER, log
+from hpfl.deployment.settings import NodeSettings
+from hpfl.training.edge import EdgeSettings
+
+
+class Background:
+    """Tasks of a node; a newer one of the same kind replaces the older."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, kind: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` beside everything else, instead of what else of its kind is still being done."""
+        self.cancel(kind)
+        self._by_kind[kind] = asyncio.get_running_loop().create_task(_logged(kind, work))
+
+    def cancel(self, kind: str) -> None:
+        """Stop the work of one kind."""
+        task = self._by_kind.pop(kind, None)
+        if task is not None:
+            task.cancel()
+
+    async def stop(self) -> None:
+        """Stop all work and wait until it has stopped."""
+        tasks = list(self._by_kind.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _logged(kind: str, work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except ConnectionError as error:
+        log(f"{kind} interrupted", reason=str(error))
+    except Exception:  # noqa: BLE001  a task nobody awaits must say why it died; the node goes on
+        LOGGER.exception("%s failed", kind)
+
+
+class Experiment:
+    """The shared experiment as one node sees it."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.config = settings.config()
+        self.fingerprint = fingerprint(self.config)
+        self.task = make_node_task(settings, self.config)
+        self.spec = vector_spec(self.task, self.config)
+        self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
+        training = self.config.training
+        self.edge_settings = EdgeSettings(
+            outer_lr=self.config.learning.outer_lr, edge_rounds=training.edge_rounds, weighting=training.weighting
+        )
+
+    def weight(self, num_samples: int) -> float:
+        """A member's weight in a mean: all alike, or by samples."""
+        return 1.0 if self.edge_settings.weighting == "uniform" else float(num_samples)
+
+
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """SIGTERM and Ctrl-C ask for a clean end."""
+    loop = asyncio.get_running_loop()
+    for kind in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(kind, stop.set)
+
+
+async def until_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Do `work` until it ends or a stop is asked for; its error is raised."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    log("stopping", level=logging.INFO)
+    for task in (working, stopping):
+        if not task.done():
+            task.cancel()
+    results = await asyncio.gather(working, stopping, return_exceptions=True)
+    if isinstance(results[0], Exception):
+        raise results[0]

@@ -1,0 +1,129 @@
+"""A UE's own samples: its part of the experiment's data set, a folder, or a function of the user's."""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+import torch
+from numpy.typing import NDArray
+
+from hpfl.config import Config
+from hpfl.config.fields import distribution
+from hpfl.data.dataset import DatasetError, to_float
+from hpfl.data.partition import PartitionSettings, make_shards, make_test_shards
+from hpfl.data.sources import load_dataset
+from hpfl.network.distributions import whole_numbers
+from hpfl.rng import Streams
+
+NAMES = ("inputs", "targets", "test_inputs", "test_targets")
+"""What a folder holds (NAME.npy, or all in data.safetensors) and what a function returns, in this order."""
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """Training and test samples of one UE; they never leave it."""
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    test_inputs: torch.Tensor
+    test_targets: torch.Tensor
+
+    def __post_init__(self) -> None:
+        pairs = ((self.inputs, self.targets, "training"), (self.test_inputs, self.test_targets, "test"))
+        for inputs, targets, part in pairs:
+            if len(inputs) != len(targets):
+                raise DatasetError(f"{part} part: {len(inputs)} inputs but {len(targets)} targets")
+            if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
+                raise DatasetError(f"{part} part: some inputs are not finite")
+        if not len(self.inputs):
+            raise DatasetError("a UE needs at least one training sample")
+
+
+def own_data(source: str, config: Config, number: int, *, data_dir: str = "") -> OwnData:
+    """The samples of UE `number` from where its file says: a folder, `module:function`, or the experiment."""
+    if not source:
+        return dealt_data(config, number, data_dir=data_dir)
+    if Path(source).is_dir():
+        return _from_folder(Path(source))
+    if ":" in source:
+        return _from_function(source)
+    raise DatasetError(f"data is {source!r}; wanted a folder or module:function")
+
+
+def dealt_data(config: Config, number: int, *, data_dir: str = "") -> OwnData:
+    """What the simulated UE of this number would have: the experiment's data set, dealt with the experiment's seed."""
+    dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None)
+    streams = Streams(config.training.seed)
+    shards = make_shards(
+        config.data.partitioner,
+        dataset.targets,
+        num_classes=dataset.num_classes,
+        sizes=whole_numbers(
+            distribution(config.data.samples_per_ue), streams.at("samples").uniform(config.network.num_ues)
+        ),
+        settings=PartitionSettings(
+            labels_per_ue=config.data.labels_per_ue,
+            concentration=config.data.concentration,
+            disjoint=config.data.disjoint,
+            edge_skew=config.data.edge_skew,
+        ),
+        streams=streams,
+    )
+    classes = dataset.targets if dataset.num_classes else np.zeros(len(dataset.targets))
+    labels = np.asarray(classes, dtype=np.int64)
+    counts = shards.label_counts(labels, dataset.num_classes or 1)
+    tests = make_test_shards(dataset.test_targets, counts, test_samples=config.evaluation.test_samples, streams=streams)
+    mine = np.array([number])
+    rows, test_rows = shards.source_rows(mine)[0], tests.source_rows(mine)[0]
+    return OwnData(
+        torch.from_numpy(to_float(dataset, dataset.inputs[rows])),
+        torch.from_numpy(dataset.targets[rows]),
+        torch.from_numpy(to_float(dataset, dataset.test_inputs[test_rows])),
+        torch.from_numpy(dataset.test_targets[test_rows]),
+    )
+
+
+def _from_folder(folder: Path) -> OwnData:
+    packed = folder / "data.safetensors"
+    try:
+        if packed.is_file():
+            arrays = safetensors.numpy.load_file(packed)
+        else:
+            arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in NAMES}
+        return _as_data({name: arrays[name] for name in NAMES}, str(folder))
+    except (OSError, KeyError, ValueError) as error:
+        wanted = ", ".join(f"{name}.npy" for name in NAMES)
+        raise DatasetError(f"{folder} holds no data ({error}); wanted {wanted} or data.safetensors") from None
+
+
+def _from_function(source: str) -> OwnData:
+    module, _, name = source.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise DatasetError(f"data is {source!r}, which cannot be imported: {error}") from None
+    came = function()
+    if not isinstance(came, tuple | list) or len(came) != len(NAMES):
+        raise DatasetError(f"{source} returned {type(came).__name__}; wanted four tensors: {', '.join(NAMES)}")
+    return _as_data(dict(zip(NAMES, came, strict=True)), source)
+
+
+def _as_data(arrays: dict[str, Any], where: str) -> OwnData:
+    def inputs(name: str) -> torch.Tensor:
+        array = torch.as_tensor(_plain(arrays[name], where))
+        return array.float() / 255 if array.dtype == torch.uint8 else array
+
+    def targets(name: str) -> torch.Tensor:
+        array = torch.as_tensor(_plain(arrays[name], where))
+        return array.float() if array.is_floating_point() else array.long()
+
+    return OwnData(inputs("inputs"), targets("targets"), inputs("test_inputs"), targets("test_targets"))
+
+
+def _plain(array: Any, where: str) -> torch.Tensor | NDArray[Any]:
+    if not isinstance(array, torch.Tensor | np.ndarray):
+        raise DatasetError(f"{where} gives {type(array).__name__}; wanted tensors or arrays")
+    return array

@@ -1,0 +1,218 @@
+"""Clouds, edges and UEs inside one test process, on loopback, with real certificates."""
+
+import asyncio
+import functools
+import time
+
+import torch
+
+from hpfl.data import mini
+from hpfl.deployment.bridge import LoopThread
+from hpfl.deployment.build import build_deployment
+from hpfl.deployment.certificates import init_authority, issue
+from hpfl.deployment.edge import Edge
+from hpfl.deployment.executor import as_vector
+from hpfl.deployment.learner import Learner
+from hpfl.deployment.node import Experiment
+from hpfl.deployment.own_data import own_data
+from hpfl.deployment.settings import (
+    CloudNodeSettings,
+    EdgeNodeSettings,
+    LimitSettings,
+    TimingSettings,
+    TlsSettings,
+    UeNodeSettings,
+)
+from hpfl.deployment.ue import Ue
+from hpfl.training.loop import train
+
+SMALL = [
+    "network.edges=2",
+    "network.ues_per_edge=2",
+    "data.samples_per_ue=[5, 15]",
+    "evaluation.test_samples=10",
+    "evaluation.every=100",
+    "planning.planner=full",
+    "planning.max_edges=2",
+    "planning.staleness_bound=3",
+    "training.rounds=3",
+]
+QUICK = {"gather_s": 20.0, "compute_s": 20.0, "deadline_slack_s": 3.0, "evaluate_s": 20.0, "retry_s": 0.3}
+
+
+class Certificates:
+    """One authority, and a certificate for whoever is asked for."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.authority = init_authority(folder)
+        self._issued = set()
+
+    def tls(self, name):
+        if name not in self._issued:
+            issue(self.authority, self.folder, name)
+            self._issued.add(name)
+        return TlsSettings(
+            ca=str(self.folder / "ca.pem"),
+            certificate=str(self.folder / f"{name}.pem"),
+            private_key=str(self.folder / f"{name}.key"),
+        )
+
+
+class Tiny:
+    """A learner that needs no data: its update on a model is the model itself, scaled by its number."""
+
+    def __init__(self, number, length, num_samples=7):
+        self.number, self.length, self.num_samples = number, length, num_samples
+        self.delay_s = 0.0
+
+    def update(self, params, *, base_round, edge_round):
+        time.sleep(self.delay_s)
+        return (params * (0.1 + 0.01 * self.number)).astype(params.dtype)
+
+    def sketch(self, update):
+        import numpy as np
+
+        return np.full(64, float(update[0]))
+
+    def evaluate(self, params):
+        import numpy as np
+
+        return np.array([1.0, 0.5, 0.75, 0.25])
+
+
+class Nodes:
+    """A whole deployment in one event loop; the training loop runs in the caller's thread."""
+
+    def __init__(self, certificates, *overrides, limits=None, timing=None, tiny=False, **cloud):
+        self.certificates = certificates
+        self.common = {
+            "set": [*SMALL, *overrides],
+            "limits": LimitSettings(**(limits or {})),
+            "timing": TimingSettings(**{**QUICK, **(timing or {})}),
+        }
+        self.tiny = tiny
+        self.loop = LoopThread()
+        self.loop.__enter__()
+        options = {"paced": False, **cloud}
+        self.cloud_settings = CloudNodeSettings(
+            listen="127.0.0.1:0", tls=certificates.tls("cloud"), **self.common, **options
+        )
+        self.experiment = Experiment(self.cloud_settings)
+        self.config = self.experiment.config
+        self.edges, self.ues, self.tasks, self.learners = {}, {}, {}, {}
+        self.edge_ports = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exit_info):
+        for name in list(self.tasks):
+            self.kill(name)
+        if hasattr(self, "deployment"):
+            self.loop.run(self.deployment.cloud.stop(completed=False), 10)
+        self.loop.__exit__()
+
+    def start_cloud(self, *, audit=None, state=None, run="run-1", port=0):
+        self.cloud_settings.listen = f"127.0.0.1:{port}"
+        self.deployment = build_deployment(self.cloud_settings, self.experiment, self.loop, run=run, audit=audit)
+        self.state = state or self.deployment.start
+        self.deployment.executor.prepare(self.state)
+        if audit is not None:
+            audit.start(as_vector(self.state.params), round_number=self.state.round, run=run)
+        self.cloud_port = self.loop.run(self.deployment.cloud.start(), 10)
+        return self.deployment
+
+    def stop_cloud(self):
+        self.loop.run(self.deployment.cloud.hub.stop(0.0), 10)
+
+    def edge_settings(self, number, *, listen=0, cloud_port=None):
+        return EdgeNodeSettings(
+            name=f"edge-{number}",
+            number=number,
+            listen=f"127.0.0.1:{listen}",
+            cloud=f"127.0.0.1:{cloud_port or self.cloud_port}",
+            tls=self.certificates.tls(f"edge-{number}"),
+            **self.common,
+        )
+
+    def start_edge(self, number, *, listen=0, cloud_port=None):
+        settings = self.edge_settings(number, listen=listen, cloud_port=cloud_port)
+
+        async def begin():
+            edge = Edge(settings, Experiment(settings))
+            return edge, await edge.start()
+
+        self.edges[number], self.edge_ports[number] = self.loop.run(begin(), 10)
+        self._spawn(f"edge-{number}", self.edges[number].run())
+        return self.edges[number]
+
+    def ue_settings(self, number, *, port=None):
+        edge = number // 2
+        return UeNodeSettings(
+            name=f"ue-{number}",
+            number=number,
+            edge=f"127.0.0.1:{port or self.edge_ports[edge]}",
+            edge_name=f"edge-{edge}",
+            tls=self.certificates.tls(f"ue-{number}"),
+            **self.common,
+        )
+
+    def start_ue(self, number, *, port=None, learner=None):
+        settings = self.ue_settings(number, port=port)
+        experiment = Experiment(settings)
+        self.learners[number] = learner or self.learner(number, experiment)
+
+        async def begin():
+            return Ue(settings, experiment, self.learners[number])
+
+        self.ues[number] = self.loop.run(begin(), 10)
+        self._spawn(f"ue-{number}", self.ues[number].run())
+        return self.ues[number]
+
+    def learner(self, number, experiment):
+        if self.tiny:
+            return Tiny(number, experiment.spec.length)
+        torch.set_num_threads(1)
+        return Learner(experiment.config, number, own_data("", experiment.config, number), experiment.task)
+
+    def start_all(self, **cloud):
+        deployment = self.start_cloud(**cloud)
+        for edge in range(self.config.network.edges):
+            self.start_edge(edge)
+        for ue in range(self.config.network.num_ues):
+            self.start_ue(ue)
+        return deployment
+
+    def play(self, rounds=None, watch=None):
+        """Play rounds; the parameters after each of them."""
+        after = []
+
+        def noted(state, record):
+            after.append(state.params.clone())
+            self.state = state
+            self.record = record
+            return (rounds is None or len(after) < rounds) and (watch is None or watch(state, record))
+
+        self.state = train(self.state, self.deployment.parts, self.deployment.settings, noted)
+        return after
+
+    def kill(self, name):
+        task = self.tasks.pop(name, None)
+        if task is None:
+            return
+
+        async def end():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self.loop.run(end(), 15)
+
+    def _spawn(self, name, work):
+        async def begin():
+            return asyncio.get_running_loop().create_task(work)
+
+        self.tasks[name] = self.loop.run(begin(), 5)
+
+
+read_once = functools.lru_cache(maxsize=None)(mini.MNIST_MINI.load)
