@@ -6,6 +6,7 @@ from paper_network import paper_network
 
 from hpfl.planning.bandwidth import InfeasibleError, allocate
 from hpfl.planning.baselines import equal_split, quick_bound, random_set
+from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.planners import PLANNERS, advice, plan
 from hpfl.registry import UnknownNameError
 from hpfl.rng import Streams
@@ -145,3 +146,12 @@ def test_too_few_seats_for_the_staleness_bound_are_pointed_out():
 def test_a_crowd_at_the_bound_is_pointed_out():
     problem = paper_network(max_edges=4, staleness=np.full(20, 20))
     assert "20 edges are at the staleness bound" in advice(problem)[0]
+
+
+def test_a_plan_keeps_its_own_bound_where_the_tight_one_cannot_be_found(monkeypatch):
+    def unsettled(problem):
+        raise ConvergenceError("not today")
+
+    monkeypatch.setattr("hpfl.planning.planners.joint", unsettled)
+    problem = paper_network()
+    assert plan(problem, "paper").lower_bound == quick_bound(problem)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from hpfl.planning.alternating import alternating_plan
 from hpfl.planning.baselines import full, random, shpfl
+from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.paper import paper
 from hpfl.planning.problem import Memory, Plan, RoundProblem
@@ -39,7 +40,11 @@ def certified(problem: RoundProblem, made: Plan) -> Plan:
     """The plan with the best lower bound known: `joint`'s, unless its own is higher (or it goes beyond the cap)."""
     if made.planner == "joint":
         return made
-    bound = min(max(made.lower_bound, joint(problem).lower_bound), made.objective)
+    try:
+        tight = joint(problem).lower_bound
+    except ConvergenceError:  # the plan stands, with the bound it came with
+        return made
+    bound = min(max(made.lower_bound, tight), made.objective)
     scale = problem.scale(made.scheduled, made.round_latency_s)
     return replace(made, lower_bound=bound, relative_gap=(made.objective - bound) / scale if scale > 0 else 0.0)
 
