@@ -10,6 +10,7 @@ from rich.table import Table
 
 import hpfl
 from hpfl.cli_demo import demo_command
+from hpfl.cli_deploy import register as register_deployment
 from hpfl.cli_errors import reported
 from hpfl.cli_plan import plan_command
 from hpfl.cli_running import run_with_display
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command("plan")(plan_command)
 app.command("demo")(demo_command)
+register_deployment(app)
 app.command("timeline", epilog="Example: hpfl timeline runs/quickstart --rounds 1:20")(timeline_command)
 
 Source = Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset (`hpfl presets`) or a TOML file.")]

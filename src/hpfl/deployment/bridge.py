@@ -1,6 +1,7 @@
 """An event loop in a thread of its own, for callers that are not asynchronous: the training loop above all."""
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -26,6 +27,10 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """The outcome of `work`, waited for in the calling thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout_s)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Begin `work` and come back at once."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)

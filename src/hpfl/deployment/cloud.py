@@ -30,6 +30,7 @@ class Cloud:
     def __init__(self, settings: CloudNodeSettings, experiment: Experiment, run: str) -> None:
         self.metrics = Metrics()
         self.run = run
+        self.task = experiment.task
         self.held: dict[int, Held] = {}
         self.delivered: dict[int, Delivered] = {}
         self.stopping = asyncio.Event()
@@ -121,6 +122,11 @@ class Cloud:
         if missing:
             log("went on without some edges", level=logging.WARNING, missing=missing)
         return self.delivered
+
+    def is_waiting_for(self, edge: int) -> bool:
+        """Whether an edge has been asked for its update and may still deliver it."""
+        collecting = self._collecting.get(edge)
+        return collecting is not None and not collecting.is_closed and edge not in self.delivered
 
     async def broadcast(self, edges: list[int]) -> None:
         """Send the current model to edges, whose updates are spent."""

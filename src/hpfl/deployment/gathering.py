@@ -87,6 +87,11 @@ class Collecting:
         if number not in self._answers:
             raise RefusedError("unexpected", f"child {number} was not asked in round {tag.round}")
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the deadline is over."""
+        return self._closed
+
     def waited(self, number: int) -> float:
         """Seconds since a child was asked."""
         return asyncio.get_running_loop().time() - self._asked_at[number]

@@ -1,0 +1,217 @@
+"""`hpfl deploy`, `hpfl certs`, `hpfl cloud`, `hpfl edge`, `hpfl ue`: real processes over mutual TLS."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from hpfl.cli_errors import refuse, reported
+
+deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: every node a process of its own.")
+certs_app = typer.Typer(no_args_is_help=True, help="Make the certificates with which nodes prove who they are.")
+
+NodeFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="This node's file; see docs/deploy.md.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of the experiment. May be repeated."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to the front door."""
+    app.add_typer(deploy_app, name="deploy")
+    app.add_typer(certs_app, name="certs")
+    app.command("cloud", epilog="Example: hpfl cloud cloud.toml")(cloud_command)
+    app.command("edge", epilog="Example: hpfl edge edge-0.toml")(edge_command)
+    app.command("ue", epilog="Example: hpfl ue ue-0.toml   and, after training: hpfl ue ue-0.toml --adapt")(ue_command)
+
+
+@deploy_app.command("local", epilog="Example: hpfl deploy local quickstart --edges 2 --ues-per-edge 3")
+@reported
+def local_command(  # noqa: PLR0917  every option is passed by name
+    source: Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="The experiment.")] = "quickstart",
+    edges: Annotated[int, typer.Option(help="Edge processes.", min=1)] = 2,
+    ues_per_edge: Annotated[int, typer.Option(help="UE processes under each edge.", min=1)] = 3,
+    out: Annotated[Path | None, typer.Option(help="Folder for everything.", show_default="runs/deployed")] = None,
+    set_: SetOption = None,
+    rounds: Annotated[int | None, typer.Option(help="Same as --set training.rounds=T.", show_default=False)] = None,
+    pacing: Annotated[
+        bool, typer.Option("--pacing/--no-pacing", help="Uploads take the seconds that were planned, or none.")
+    ] = True,
+    time_scale: Annotated[float, typer.Option(help="Planned seconds are multiplied by this.", min=1e-6)] = 1.0,
+    serve: Annotated[bool, typer.Option("--serve", help="Stay up after training, for `hpfl ue --adapt`.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Serve Prometheus metrics on loopback.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Start the nodes of an earlier run in OUT again.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Make certificates, start cloud, edges and UEs as processes on loopback, and watch them train.
+
+    OUT holds certs/, nodes/ (one TOML file each: examples for separate machines), logs/ (JSON lines) and run/ with
+    rounds.jsonl, summary.json, audit.jsonl and the rest. A process that dies is started again. Ctrl-C stops after the
+    round; `--resume` goes on.
+    """
+    _prepare()
+    from hpfl.deployment.local import LocalOptions, laid_out, lay_out, small_network
+
+    folder = out or Path("runs") / "deployed"
+    if resume:
+        nodes = laid_out(folder)
+    elif folder.exists() and any(folder.iterdir()):
+        refuse(f"{folder} is not empty; continue the run in it with --resume, or choose another --out")
+    else:
+        changes = [*(set_ or []), *([f"training.rounds={rounds}"] if rounds is not None else [])]
+        config = small_network(source, edges=edges, ues_per_edge=ues_per_edge, overrides=changes)
+        options = LocalOptions(paced=pacing, time_scale=time_scale, serve=serve, metrics=metrics)
+        nodes = lay_out(folder, config, options)
+    if not nodes:
+        refuse(f"{folder} holds no deployment to resume")
+    from hpfl.cli_deploy_live import supervised
+
+    status = supervised(nodes, folder, quiet=quiet)
+    if status:
+        raise typer.Exit(status)
+
+
+@certs_app.command("init", epilog="Example: hpfl certs init certs")
+@reported
+def certs_init_command(
+    folder: Annotated[Path, typer.Argument(help="Where the authority will live.")],
+    days: Annotated[int, typer.Option(help="How long it is valid.", min=1)] = 3650,
+) -> None:
+    """Make the deployment's own certificate authority: ca.pem, for every node, and ca.key, for nobody else."""
+    from hpfl.deployment.certificates import init_authority
+
+    with _refusing():
+        init_authority(folder, days=days)
+    Console().print(f"{folder / 'ca.pem'} goes to every node; keep {folder / 'ca.key'} to yourself.", soft_wrap=True)
+
+
+@certs_app.command("issue", epilog="Example: hpfl certs issue certs cloud edge-0 ue-0 ue-1")
+@reported
+def certs_issue_command(
+    folder: Annotated[Path, typer.Argument(help="Where `hpfl certs init` made the authority.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="cloud, edge-0, ue-0, ...")],
+    role: Annotated[str | None, typer.Option(help="cloud, edge or ue, where a name does not tell.")] = None,
+    days: Annotated[int, typer.Option(help="How long they are valid.", min=1)] = 365,
+    to: Annotated[Path | None, typer.Option(help="Folder to write to.", show_default="FOLDER")] = None,
+) -> None:
+    """Issue a certificate and a key for each node: NAME.pem and NAME.key, to be taken to that node alone."""
+    from hpfl.deployment.certificates import issue, load_authority
+
+    if role not in {None, "cloud", "edge", "ue"}:
+        refuse(f"--role is {role!r}; wanted cloud, edge or ue")
+    with _refusing():
+        authority = load_authority(folder)
+        for name in names:
+            path = issue(authority, to or folder, name, role=role, days=days)  # type: ignore[arg-type]
+            Console().print(str(path), soft_wrap=True)
+
+
+@reported
+def cloud_command(
+    file: NodeFile,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results instead of the file's.")] = None,
+    no_pacing: Annotated[bool, typer.Option("--no-pacing", help="Uploads go as fast as the links allow.")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Go on serving the finished model.")] = False,
+) -> None:
+    """Run the cloud: wait for edges, plan and aggregate rounds, write the results.
+
+    Started again after a crash it goes on from its last checkpoint, and edges come back by themselves. SIGTERM ends it
+    after the round.
+    """
+    _prepare()
+    from hpfl.deployed import Stop, run_cloud, stopping_on_signals
+    from hpfl.deployment.settings import CloudNodeSettings
+
+    settings: Any = _settings(CloudNodeSettings, file)
+    settings.out = str(out.resolve()) if out else settings.out
+    settings.paced = settings.paced and not no_pacing
+    settings.serve = settings.serve or serve
+    stop = Stop()
+    with _refusing(), stopping_on_signals(stop):
+        completed = run_cloud(settings, stop=stop)
+    if not completed:
+        raise typer.Exit(130)
+
+
+@reported
+def edge_command(file: NodeFile) -> None:
+    """Run an edge: server to its UEs, client of the cloud. Ends when the run is over, or on SIGTERM."""
+    _prepare()
+    from hpfl.deployment.processes import run_edge
+    from hpfl.deployment.settings import EdgeNodeSettings
+
+    settings: Any = _settings(EdgeNodeSettings, file)
+    with _refusing():
+        asyncio.run(run_edge(settings))
+
+
+@reported
+def ue_command(
+    file: NodeFile,
+    adapt: Annotated[
+        bool, typer.Option("--adapt", help="Fetch the global model, adapt it to the own data, save it, and end.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Where --adapt saves the personal model.")] = Path("personal.safetensors"),
+) -> None:
+    """Run a UE: compute on the models its edge sends, upload when asked to. Its data never leave it."""
+    _prepare()
+    from hpfl.deployment.processes import adapt_ue, run_ue
+    from hpfl.deployment.settings import UeNodeSettings
+
+    settings: Any = _settings(UeNodeSettings, file)
+    with _refusing():
+        if not adapt:
+            asyncio.run(run_ue(settings))
+            return
+        before, after = asyncio.run(adapt_ue(settings, out))
+    Console().print(f"accuracy on {settings.name}'s own test data: {before:.3f} before, {after:.3f} after adaptation")
+    Console().print(f"personal model in {out}", soft_wrap=True)
+
+
+class _refusing:  # noqa: N801  reads as a word at its uses
+    """Turn the refusals of a node into their message and exit status 2."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        from hpfl.deployment.certificates import CertificateError
+        from hpfl.deployment.settings import SettingsError
+
+        known: tuple[type[BaseException], ...] = (CertificateError, SettingsError)
+        if "grpc" in sys.modules:
+            from hpfl.deployment.deliveries import NobodyError
+            from hpfl.deployment.uplink import NotAdmittedError
+
+            known = (*known, NobodyError, NotAdmittedError)
+        if isinstance(error, known):
+            refuse(str(error))
+
+
+def _settings(kind: Any, file: Path) -> Any:
+    from hpfl.deployment.logs import log_to
+    from hpfl.deployment.settings import read_settings
+
+    with _refusing():
+        settings = read_settings(kind, file)
+    log_to(settings.name, level=settings.log)
+    return settings
+
+
+def _prepare() -> None:
+    """Set what gRPC reads at its first import, and say what is missing where the extra is not installed."""
+    from hpfl.deployment.environment import prepare
+
+    prepare()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    try:
+        import cryptography  # noqa: F401
+        import grpc  # noqa: F401
+        import prometheus_client  # noqa: F401
+    except ImportError as error:
+        refuse(f"{error.name} is not installed; deployment needs `pip install 'hpfl[deploy]'`")

@@ -1,0 +1,105 @@
+"""The live table of a local deployment: node, state, round, staleness, planned and measured seconds, bytes."""
+
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from hpfl.deployment.local import Node, Supervisor
+from hpfl.deployment.status import read_status
+
+_MOST_ROWS = 40
+_LINE_EVERY_S = 5.0
+
+
+def supervised(nodes: list[Node], folder: Path, *, quiet: bool) -> int:
+    """Run all nodes under a live table until the cloud ends; its exit status."""
+    supervisor = Supervisor(nodes)
+    console = Console(quiet=quiet)
+    asked: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        cloud = supervisor.processes.get("cloud")
+        if cloud is not None and cloud.poll() is None:
+            cloud.send_signal(signal.SIGTERM)
+
+    before = {kind: signal.signal(kind, on_signal) for kind in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        supervisor.start()
+        console.print(f"{len(nodes)} processes; their files are in {folder / 'nodes'}", soft_wrap=True)
+        status = _watched(supervisor, folder / "run", console)
+    finally:
+        supervisor.stop()
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+    _closing_words(console, folder, status)
+    return status
+
+
+def _watched(supervisor: Supervisor, run: Path, console: Console) -> int:
+    if console.is_terminal and not console.quiet:
+        with Live(console=console, refresh_per_second=4) as live:
+            return supervisor.watch(lambda: live.update(table_of(read_status(run), supervisor)))
+    told = [0.0, -1.0]
+
+    def line() -> None:
+        status = read_status(run)
+        if status and status["round"] != told[1] and time.monotonic() - told[0] >= _LINE_EVERY_S:
+            told[:] = time.monotonic(), status["round"]
+            console.print(line_of(status), highlight=False, soft_wrap=True)
+
+    return supervisor.watch(line)
+
+
+def table_of(status: dict[str, Any] | None, supervisor: Supervisor) -> Table:
+    """The rows of a status."""
+    title = f"round {status['round']} of {status['rounds']}" if status else "starting"
+    table = Table(title=title, title_justify="left")
+    for name in ("node", "state", "round", "staleness", "planned s", "measured s", "received MB", "restarts"):
+        table.add_column(name, justify="left" if name in {"node", "state"} else "right", no_wrap=True)
+    rows = status["nodes"] if status else []
+    for row in rows[:_MOST_ROWS]:
+        table.add_row(
+            row["node"],
+            row["state"],
+            _shown(row["round"]),
+            _shown(row["staleness"]),
+            _shown(row["planned_s"]),
+            _shown(row["measured_s"]),
+            f"{row['received_bytes'] / 1e6:.1f}",
+            str(supervisor.restarts.get(row["node"], 0)),
+        )
+    if len(rows) > _MOST_ROWS:
+        table.add_row(f"and {len(rows) - _MOST_ROWS} more", "", "", "", "", "", "", "")
+    return table
+
+
+def line_of(status: dict[str, Any]) -> str:
+    """One line for where there is no terminal."""
+    cloud = status["nodes"][0]
+    there = sum(row["state"] != "absent" for row in status["nodes"][1:])
+    return (
+        f"round {status['round']}/{status['rounds']}  {there} nodes there  planned {_shown(cloud['planned_s'])} s  "
+        f"measured {_shown(cloud['measured_s'])} s  {cloud['received_bytes'] / 1e6:.1f} MB received"
+    )
+
+
+def _closing_words(console: Console, folder: Path, status: int) -> None:
+    if status == 0:
+        console.print(f"Results in {folder / 'run'}; recompute them with scripts/audit_recurrence.py", soft_wrap=True)
+    elif status == 130:
+        console.print(f"Stopped. To go on: hpfl deploy local --resume --out {folder}", soft_wrap=True)
+    else:
+        console.print(f"The cloud refused to run; see {folder / 'logs' / 'cloud.jsonl'}", soft_wrap=True)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,209 @@
+"""One real run at the cloud, from its file to its results: listen, train, watch, write down; a restart goes on."""
+
+import secrets
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from hpfl.config import Config, ConfigError, to_toml
+from hpfl.deployment.assembly import edge_roster, ue_roster
+from hpfl.deployment.audit import AuditLog
+from hpfl.deployment.bridge import LoopThread
+from hpfl.deployment.build import Deployment, build_deployment
+from hpfl.deployment.deliveries import StoppedError
+from hpfl.deployment.executor import DeployedExecutor, as_vector
+from hpfl.deployment.logs import log
+from hpfl.deployment.node import Experiment
+from hpfl.deployment.settings import CloudNodeSettings
+from hpfl.deployment.status import Board, write_status
+from hpfl.reporting.checkpoint import load_latest, save_checkpoint
+from hpfl.reporting.store import SUMMARY, RunStore, read_rounds
+from hpfl.reporting.summary import environment, summarise
+from hpfl.training.loop import train
+from hpfl.training.record import RoundRecord
+from hpfl.training.state import TrainState
+
+RUN_ID = "run-id"
+
+Listening = Callable[[int], None]
+"""Told the port once the cloud listens."""
+
+
+@dataclass
+class Stop:
+    """Asks a cloud to end after its round; safe to call from a signal handler."""
+
+    deployment: Deployment | None = None
+    is_asked: bool = False
+
+    def ask(self) -> None:
+        """End after the round, or at once where the cloud is only waiting."""
+        self.is_asked = True
+        if self.deployment is not None:
+            executor = self.deployment.executor
+            executor.loop.loop.call_soon_threadsafe(executor.cloud.stopping.set)
+
+
+def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening = lambda port: None) -> bool:
+    """Train with real edges as the file says, or go on where a killed cloud left off; whether all rounds are done."""
+    out = Path(settings.out)
+    with LoopThread() as loop, RunStore.open(out, resume=True) as store:
+        experiment = Experiment(settings)
+        audit = AuditLog(out, settings.audit)
+        deployment = build_deployment(settings, experiment, loop, run=_run_id(out), audit=audit)
+        stop.deployment = deployment
+        board = _board(settings, experiment, deployment)
+        deployment.executor.on_timing = board.took
+        journal = _Journal(settings, experiment, store, board, stop)
+        state = journal.recovered(deployment.start)
+        deployment.executor.prepare(state)
+        audit.start(as_vector(state.params), round_number=state.round, run=deployment.cloud.run)
+        deployment.cloud.metrics.serve(settings.metrics)
+        listening(loop.run(deployment.cloud.start()))
+        writing = loop.start(board.keep_writing(out))
+        state = _trained(deployment, state, journal)
+        completed = state.round >= experiment.config.training.rounds
+        if completed and not (out / SUMMARY).exists():
+            _write(store, experiment.config, deployment, journal, state)
+        while completed and settings.serve and not stop.is_asked:
+            time.sleep(0.2)
+        writing.cancel()
+        write_status(out, board.text())
+        loop.run(deployment.cloud.stop(completed=completed))
+    return completed
+
+
+@contextmanager
+def stopping_on_signals(stop: Stop) -> Iterator[None]:
+    """SIGTERM and Ctrl-C end the run after its round; what was accepted is kept."""
+    kinds = (signal.SIGTERM, signal.SIGINT)
+    before = {kind: signal.getsignal(kind) for kind in kinds}
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        log("stop asked for", signal=signal.Signals(number).name)
+        stop.ask()
+
+    for kind in kinds:
+        signal.signal(kind, on_signal)
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+class _Journal:
+    """Records and checkpoints of a real run."""
+
+    def __init__(
+        self, settings: CloudNodeSettings, experiment: Experiment, store: RunStore, board: Board, stop: Stop
+    ) -> None:
+        self.records: list[dict[str, Any]] = []
+        self._every = settings.checkpoint_every
+        self._config = experiment.config
+        self._fingerprint = experiment.fingerprint
+        self._store, self._board, self._stop = store, board, stop
+
+    def recovered(self, start: TrainState) -> TrainState:
+        """The newest whole checkpoint, or the start."""
+        store = self._store
+        loaded = load_latest(store.checkpoints, fingerprint=self._fingerprint, at_most=store.last_round)
+        for note in loaded.notes:
+            log("checkpoint", note=note)
+        state = loaded.state or start
+        if state.round > self._config.training.rounds:
+            raise ConfigError(f"training.rounds is {self._config.training.rounds}; this run has done {state.round}")
+        store.rewind(state.round)
+        store.write_config(to_toml(self._config))
+        self.records = read_rounds(store.out)
+        self._board.at(state.round, self._config.training.rounds)
+        log("starting", round=state.round)
+        return state
+
+    def after_round(self, state: TrainState, record: RoundRecord) -> bool:
+        """Record, save when it is time, and say whether to go on."""
+        self._store.append(record)
+        self.records.append(record.to_json())
+        if state.round % self._every == 0 or self._stop.is_asked or state.round == self._config.training.rounds:
+            self._store.sync()
+            save_checkpoint(self._store.checkpoints, state, fingerprint=self._fingerprint)
+        self._board.at(state.round, self._config.training.rounds)
+        log("round done", round=state.round, aggregated=list(record.aggregated), latency_s=record.latency_s)
+        return not self._stop.is_asked
+
+
+def _trained(deployment: Deployment, state: TrainState, journal: _Journal) -> TrainState:
+    kept = state
+
+    def watch(state: TrainState, record: RoundRecord) -> bool:
+        nonlocal kept
+        kept = state
+        return journal.after_round(state, record)
+
+    try:
+        return train(state, deployment.parts, deployment.settings, watch)
+    except StoppedError:
+        return kept
+
+
+def _run_id(out: Path) -> str:
+    """The name of this run, which every message carries; drawn once and kept with the results."""
+    path = out / RUN_ID
+    if not path.exists():
+        path.write_text(secrets.token_hex(8), encoding="ascii")
+    return path.read_text(encoding="ascii")
+
+
+def _board(settings: CloudNodeSettings, experiment: Experiment, deployment: Deployment) -> Board:
+    config = experiment.config
+    ues = {name: number for k in range(config.network.edges) for name, number in ue_roster([], config, k).items()}
+    edges = edge_roster(settings.edges, config)
+    return Board(deployment.cloud, edges=edges, ues=ues, update_bytes=experiment.spec.nbytes)
+
+
+def _write(store: RunStore, config: Config, deployment: Deployment, journal: _Journal, state: TrainState) -> None:
+    executor = deployment.executor
+    spec = executor.cloud.task.spec
+    store.write_model({name: part.clone() for name, part in spec.unflatten(state.params).items()})
+    store.write_ues(_ue_table(config, executor, state))
+    summary = {
+        "completed": True,
+        **summarise(journal.records, target_accuracy=config.evaluation.target_accuracy),
+        "planner": config.planning.planner,
+        "dataset": config.data.dataset,
+        "seed": config.training.seed,
+        "num_edges": config.network.edges,
+        "num_ues": config.network.num_ues,
+        "num_parameters": spec.num_parameters,
+        "deployed": True,
+        "median_measured_over_planned": _median_ratio(executor),
+        "environment": environment(),
+    }
+    store.write_summary(summary)
+
+
+def _median_ratio(executor: DeployedExecutor) -> float | None:
+    ratios = [timing.measured_s / timing.planned_s for timing in executor.timings if timing.planned_s > 0]
+    return statistics.median(ratios) if ratios else None
+
+
+def _ue_table(config: Config, executor: DeployedExecutor, state: TrainState) -> dict[str, Any]:
+    found = executor.evaluation()
+    counts = config.network.ues_of_edges
+    return {
+        "ue": np.arange(config.network.num_ues),
+        "edge": np.repeat(np.arange(config.network.edges), counts),
+        "personalised_accuracy": found.personalised_accuracy,
+        "global_accuracy": found.global_accuracy,
+        "meta_loss": found.meta_loss,
+        "loss": found.loss,
+        "energy_j": state.joules,
+    }

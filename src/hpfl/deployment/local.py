@@ -1,0 +1,178 @@
+"""A whole deployment on this machine: certificates, one file and one process per node, and a supervisor over them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from hpfl.config import Config, load, to_toml
+from hpfl.deployment.certificates import init_authority, issue
+
+_LOOPBACK = "127.0.0.1"
+_MOST_RESTARTS = 50
+_RESTART_PAUSE_S = 0.5
+_START = "from hpfl.cli import main; main()"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions:
+    """What `hpfl deploy local` may change."""
+
+    paced: bool = True
+    time_scale: float = 1.0
+    serve: bool = False
+    metrics: bool = False
+    timing: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One process to be."""
+
+    name: str
+    role: str
+    file: Path
+    log: Path
+
+    @property
+    def command(self) -> list[str]:
+        """How it is started."""
+        return [sys.executable, "-c", _START, self.role, str(self.file)]
+
+
+def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
+    """Write certificates, the experiment and every node's file into `folder`; the nodes, parents first."""
+    for part in ("certs", "nodes", "logs"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    experiment = folder / "experiment.toml"
+    experiment.write_text(to_toml(config), encoding="utf-8")
+    counts = config.network.ues_of_edges
+    ports = free_ports(1 + len(counts) + (1 + len(counts) if options.metrics else 0))
+    authority = init_authority(folder / "certs")
+    nodes: list[Node] = []
+
+    def add(name: str, role: str, settings: dict[str, Any]) -> None:
+        issue(authority, folder / "certs", name)
+        nodes.append(_written(folder, name, role, {**settings, "experiment": "../experiment.toml"}, options))
+
+    cloud = {
+        "listen": f"{_LOOPBACK}:{ports[0]}",
+        "out": "../run",
+        "paced": options.paced,
+        "time_scale": options.time_scale,
+        "serve": options.serve,
+    }
+    metrics = [f"{_LOOPBACK}:{port}" for port in ports[1 + len(counts) :]] or [""] * (1 + len(counts))
+    add("cloud", "cloud", {**cloud, "metrics": metrics[0]})
+    for k in range(len(counts)):
+        listen = f"{_LOOPBACK}:{ports[1 + k]}"
+        edge = {"number": k, "listen": listen, "cloud": cloud["listen"], "metrics": metrics[1 + k]}
+        add(f"edge-{k}", "edge", edge)
+    for i in range(int(counts.sum())):
+        k = int((counts.cumsum() <= i).sum())
+        add(f"ue-{i}", "ue", {"number": i, "edge": f"{_LOOPBACK}:{ports[1 + k]}", "edge_name": f"edge-{k}"})
+    return nodes
+
+
+def laid_out(folder: Path) -> list[Node]:
+    """The nodes that `lay_out` wrote, parents first."""
+    names = [path.stem for path in (folder / "nodes").glob("*.toml")]
+    rank = {"cloud": 0, "edge": 1, "ue": 2}
+    names.sort(key=lambda name: (rank[name.split("-")[0]], len(name), name))
+    return [
+        Node(name, name.split("-")[0], folder / "nodes" / f"{name}.toml", folder / "logs" / f"{name}.jsonl")
+        for name in names
+    ]
+
+
+def small_network(source: str, *, edges: int, ues_per_edge: int, overrides: list[str]) -> Config:
+    """An experiment with its network cut to size."""
+    shape = [f"network.edges={edges}", f"network.ues_per_edge={ues_per_edge}", f"planning.max_edges={edges}"]
+    return load(source, overrides=[*shape, *overrides])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens at just now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind((_LOOPBACK, 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class Supervisor:
+    """Starts every node, starts again whoever dies before the run is over, and stops all at the end."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.restarts: dict[str, int] = {node.name: 0 for node in nodes}
+        self._nodes = {node.name: node for node in nodes}
+        self._due: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Start all nodes."""
+        for name in self._nodes:
+            self._start(name)
+
+    def watch(self, tick: Callable[[], None], *, every_s: float = 0.2) -> int:
+        """Keep all nodes alive until the cloud has ended by itself; its exit status."""
+        while True:
+            tick()
+            for name, process in list(self.processes.items()):
+                status = process.poll()
+                if status is None:
+                    continue
+                if name == "cloud" and status in {0, 2, 130}:
+                    return status
+                if status not in {0, 2}:
+                    self._revive(name)
+            time.sleep(every_s)
+
+    def stop(self, *, patience_s: float = 10.0) -> None:
+        """Ask all nodes to end, UEs last; kill those that do not."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        end = time.monotonic() + patience_s
+        for process in self.processes.values():
+            try:
+                process.wait(timeout=max(end - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _revive(self, name: str) -> None:
+        now = time.monotonic()
+        if name not in self._due:
+            self._due[name] = now + _RESTART_PAUSE_S
+        elif now >= self._due[name] and self.restarts[name] < _MOST_RESTARTS:
+            del self._due[name]
+            self.restarts[name] += 1
+            self._start(name)
+
+    def _start(self, name: str) -> None:
+        node = self._nodes[name]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        with node.log.open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                node.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+
+
+def _written(folder: Path, name: str, role: str, settings: dict[str, Any], options: LocalOptions) -> Node:
+    path = folder / "nodes" / f"{name}.toml"
+    tls = {"ca": "../certs/ca.pem", "certificate": f"../certs/{name}.pem", "private_key": f"../certs/{name}.key"}
+    document = {"name": name, **settings, "tls": tls, **({"timing": options.timing} if options.timing else {})}
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+    return Node(name, role, path, folder / "logs" / f"{name}.jsonl")

@@ -1,0 +1,55 @@
+"""The processes of edges and UEs: from a node's file to a node that runs until the run is over or a signal comes."""
+
+import asyncio
+from pathlib import Path
+
+import safetensors.torch
+import torch
+
+from hpfl.deployment.edge import Edge
+from hpfl.deployment.learner import Learner
+from hpfl.deployment.logs import log
+from hpfl.deployment.node import Experiment, stop_on_signals, until_stopped
+from hpfl.deployment.own_data import own_data
+from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, UeNodeSettings
+from hpfl.deployment.ue import Ue
+
+
+async def run_edge(settings: EdgeNodeSettings) -> None:
+    """Run an edge; a signal ends it once what it is sending has gone."""
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    edge = Edge(settings, Experiment(settings))
+    edge.flock.metrics.serve(settings.metrics)
+    await edge.start()
+    await until_stopped(edge.run(), stop)
+
+
+async def run_ue(settings: UeNodeSettings) -> None:
+    """Run a UE."""
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    experiment, learner = make_learner(settings)
+    log("ready", samples=learner.num_samples)
+    await until_stopped(Ue(settings, experiment, learner).run(), stop)
+
+
+async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
+    """Fetch the global model, adapt it on this UE's own data, save it; accuracy before and after."""
+    experiment, learner = make_learner(settings)
+    async with asyncio.timeout(settings.timing.patience_s):
+        params = await Ue(settings, experiment, learner).fetch()
+    _, _, after, before = learner.evaluate(params).tolist()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    safetensors.torch.save_file(learner.named(learner.adapted(params)), out, metadata={"format": "pt"})
+    return before, after
+
+
+def make_learner(settings: UeNodeSettings) -> tuple[Experiment, Learner]:
+    """The experiment and this UE's own part in it."""
+    torch.set_num_threads(settings.threads)
+    experiment = Experiment(settings)
+    if settings.number >= experiment.config.network.num_ues:
+        raise SettingsError(f"number is {settings.number}; the experiment has {experiment.config.network.num_ues} UEs")
+    data = own_data(settings.data, experiment.config, settings.number, data_dir=settings.data_dir)
+    return experiment, Learner(experiment.config, settings.number, data, experiment.task)

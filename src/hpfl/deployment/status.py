@@ -1,0 +1,130 @@
+"""What everybody is doing now, as rows for a live table: one per node, and nothing that a table does not show."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpfl.deployment.cloud import Cloud
+from hpfl.deployment.executor import Timing
+
+STATUS = "status.json"
+_EVERY_S = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One node; seconds are those of its last round, of the plan's clock."""
+
+    node: str
+    state: str
+    round: int | None = None
+    staleness: int | None = None
+    planned_s: float | None = None
+    measured_s: float | None = None
+    received_bytes: int = 0
+
+
+class Board:
+    """Collects rows from the cloud and writes them to `status.json` a few times a second."""
+
+    def __init__(self, cloud: Cloud, *, edges: Mapping[str, int], ues: Mapping[str, int], update_bytes: int) -> None:
+        self._cloud = cloud
+        self._edges = edges
+        self._ues = ues
+        self._update_bytes = update_bytes
+        self._latest: Timing | None = None
+        self._seconds: dict[str, tuple[float, float]] = {}
+        self._delivered: dict[int, int] = {}
+        self._rounds = (0, 0)
+
+    def took(self, timing: Timing) -> None:
+        """Note a round's seconds."""
+        self._latest = timing
+        for edge, planned_s in timing.edge_planned_s.items():
+            self._seconds[f"edge {edge}"] = (planned_s, timing.edge_measured_s[edge])
+        for ue, planned_s in timing.ue_planned_s.items():
+            self._seconds[f"ue {ue}"] = (planned_s, timing.ue_measured_s[ue])
+            self._delivered[ue] = self._delivered.get(ue, 0) + 1
+
+    def at(self, round_number: int, total: int) -> None:
+        """Note how far the run is."""
+        self._rounds = (round_number, total)
+
+    def rows(self) -> list[Row]:
+        """The cloud, the edges, the UEs."""
+        done, total = self._rounds
+        state = "finished" if done >= total > 0 else "running"
+        seconds = (self._latest.planned_s, self._latest.measured_s) if self._latest else (None, None)
+        received = sum(child.received_bytes for child in self._cloud.hub.children.values())
+        first = Row(
+            node="cloud",
+            state=state,
+            round=done,
+            planned_s=seconds[0],
+            measured_s=seconds[1],
+            received_bytes=received,
+        )
+        return [first, *map(self._edge_row, self._edges), *map(self._ue_row, self._ues)]
+
+    def _edge_row(self, name: str) -> Row:
+        number = self._edges[name]
+        child, held = self._cloud.hub.children.get(number), self._cloud.held.get(number)
+        planned_s, measured_s = self._seconds.get(f"edge {number}", (None, None))
+        uploading = held is not None and self._cloud.is_waiting_for(number)
+        state = "absent" if child is None else "uploading" if uploading else "ready" if held else "computing"
+        return Row(
+            node=name,
+            state=state,
+            round=held.tag.base_round if held else None,
+            staleness=max(self._rounds[0] - held.tag.base_round, 0) if held else None,
+            planned_s=planned_s,
+            measured_s=measured_s,
+            received_bytes=child.received_bytes if child else 0,
+        )
+
+    def _ue_row(self, name: str) -> Row:
+        number = self._ues[name]
+        held = next((h for h in self._cloud.held.values() if number in h.sketch.ues), None)
+        planned_s, measured_s = self._seconds.get(f"ue {number}", (None, None))
+        return Row(
+            node=name,
+            state="ready" if held else "computing",
+            round=held.tag.base_round if held else None,
+            planned_s=planned_s,
+            measured_s=measured_s,
+            received_bytes=self._delivered.get(number, 0) * self._update_bytes,
+        )
+
+    async def keep_writing(self, out: Path) -> None:
+        """Write the rows whenever they have changed, until cancelled."""
+        before = ""
+        while True:
+            text = self.text()
+            if text != before:
+                write_status(out, text)
+                before = text
+            await asyncio.sleep(_EVERY_S)
+
+    def text(self) -> str:
+        """The rows as JSON."""
+        done, total = self._rounds
+        return json.dumps({"round": done, "rounds": total, "nodes": [asdict(row) for row in self.rows()]})
+
+
+def write_status(out: Path, text: str) -> None:
+    """Replace `status.json` at once."""
+    partial = out / f".{STATUS}.partial"
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(out / STATUS)
+
+
+def read_status(out: Path) -> dict[str, Any] | None:
+    """The newest status, where there is one."""
+    try:
+        status = json.loads((out / STATUS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return status if isinstance(status, dict) else None
