@@ -8,7 +8,6 @@ from paper_network import paper_network
 from planning_oracles import allowed_sets
 
 from hpfl.planning.bandwidth import InfeasibleError, allocate
-from hpfl.planning.deadline import starting_work
 from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.lines import tabulate
 from hpfl.planning.link import LN2
@@ -167,12 +166,11 @@ def test_lines_never_promise_too_long_a_round(seed, kind):
     problem = network(seed, K=5, kind=kind)
     task = task_of(problem)
     load = load_of(problem, task.allowed)
-    logit = starting_work(load, problem.bandwidth_hz)[1]
     sets = np.random.default_rng(seed).random((4, 5)) < 0.5
     sets = sets[(sets & task.allowed).any(axis=1)] & task.allowed
     exact_s = np.array([allocate(problem, scheduled).round_latency_s for scheduled in sets])
     marks_s = np.geomspace(0.1, 10.0, 9) * (exact_s.max() if exact_s.size else 1.0)
-    lines = tabulate(load, task.allowed, (marks_s[:-1], marks_s[1:]), logit=logit)
+    lines = tabulate(load, task.allowed, (marks_s[:-1], marks_s[1:]), bandwidth_hz=problem.bandwidth_hz)
     assert (lines.least_latency_s(sets, problem.bandwidth_hz) <= exact_s * (1 + 1e-9)).all()
 
 

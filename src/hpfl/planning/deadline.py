@@ -5,6 +5,7 @@ within the budget shows that the deadline can be met, and the lines below every 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ _MOST_STEPS = 60
 _MOST_STEPS_WITH_JUMPS = 12
 _CLOSE = 1e-11  # relative difference of need and budget at which Newton has nothing left to gain
 _BALANCED = 1e-8
+_NEARLY_CLOSE, _NEARLY_BALANCED = 1e-6, 1e-5  # a step before that
 _MOST_GUESSES = 8
 _NEAR = 0.003  # relative difference of need and budget within which one step leaves less than 1e-7
 
@@ -26,32 +28,34 @@ class ConvergenceError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Deadline:
-    """The end of the search: the common slack `x` over `floor_s`, splits, and a slack no plan can beat."""
+    """The end of a search: the slack all edges share, their splits, a slack no plan can beat, and minus `dD_k / dO`."""
 
     slack_s: float
-    split: Split
+    logit: FloatArray
     bound_s: float
+    slope: FloatArray
 
 
-def earliest(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> Deadline:
-    """The least slack `x` with which the edges, having `x + spare_s` each, need no more than `bandwidth_hz`."""
+def earliest(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, sure: bool = False) -> Deadline:
+    """The least slack `x` with which the edges, having `x + spare_s` each, need no more than `bandwidth_hz`.
+
+    The search ends where the next Newton step, which squares what is left, comes within rounding; that step's point is
+    handed back without another look unless `sure`.
+    """
     slack_s, logit = _start(load, spare_s, bandwidth_hz)
-    return _solve(load, spare_s, bandwidth_hz, slack_s=slack_s, logit=logit)
-
-
-def _solve(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, slack_s: float, logit: FloatArray) -> Deadline:
-    """Newton on the deadline and all splits at once; the deadline stays inside a certified bracket."""
     low, high = 0.0, np.inf
+    close, balanced = (_CLOSE, _BALANCED) if sure else (_NEARLY_CLOSE, _NEARLY_BALANCED)
     for _ in range(_MOST_STEPS if load.nats_cap is None else _MOST_STEPS_WITH_JUMPS):
         edge_slack_s = slack_s + spare_s
         split, found = split_at(load, edge_slack_s, logit)
         total_hz = float(split.hz.sum())
-        low = max(low, _bound(split, spare_s, bandwidth_hz))
+        low = max(low, bound_s(split, spare_s, bandwidth_hz))
         high = min(high, slack_s) if total_hz <= bandwidth_hz else high
         unbalanced = float(np.abs(mismatch(found)).max())
-        if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz and unbalanced <= _BALANCED:
-            return Deadline(slack_s, split, low)
         next_s = _ahead(foresee(split, found), spare_s, bandwidth_hz, slack_s=slack_s)
+        if abs(total_hz - bandwidth_hz) <= close * bandwidth_hz and unbalanced <= balanced:
+            growth = np.log((next_s + spare_s) / edge_slack_s)
+            return Deadline(next_s, logit_step(found, edge_slack_s, logit, growth), low, split.slope)
         if not low < next_s < high:
             next_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / float(split.slope.sum()), (low, high))
         growth = np.log((next_s + spare_s) / edge_slack_s)
@@ -67,10 +71,10 @@ def _solve_nested(
     for _ in range(4 * _MOST_STEPS):
         split = best_split(load, slack_s + spare_s, logit, tolerance=1e-10)
         total_hz, logit = float(split.hz.sum()), split.logit
-        low = max(low, _bound(split, spare_s, bandwidth_hz))
+        low = max(low, bound_s(split, spare_s, bandwidth_hz))
         high = min(high, slack_s) if total_hz <= bandwidth_hz else high
         if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz or high * (1.0 - 1e-15) <= low:
-            return Deadline(slack_s, split, low)
+            return Deadline(slack_s, logit, low, split.slope)
         slope = float(split.slope.sum())
         slack_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / slope, (low, high))
     raise ConvergenceError(
@@ -79,32 +83,57 @@ def _solve_nested(
     )
 
 
-def starting_work(load: Load, bandwidth_hz: float) -> tuple[FloatArray, FloatArray]:
-    """Rough `work` of each edge, as if `D_k(X) = work / X`, and the split `ln(g / h)` that goes with it."""
+class Works(NamedTuple):
+    """Rough work of UEs and backhauls in Hz s, as if a link needed `work / slack`."""
+
+    ue: FloatArray
+    backhaul: FloatArray
+
+
+def starting_work(load: Load, bandwidth_hz: float) -> Works:
+    """The links' rough work, as if the budget were shared equally: `c / (1.5 + y)`, near a pole about `c / 2`."""
     nominal_hz = bandwidth_hz / max(load.ues.size + load.edges.size, 1)
-    ue_work = load.ue_least_s * load.ue_snr_hz / (1.5 + np.log1p(load.ue_snr_hz / nominal_hz))
-    backhaul_work = load.backhaul_least_s * load.backhaul_snr_hz
-    backhaul_work = backhaul_work / (1.5 + np.log1p(load.backhaul_snr_hz / nominal_hz))
-    phase_work = np.zeros(load.edges.size)
-    phase_work[load.fed] = np.add.reduceat(ue_work, load.starts) if load.fed.size else 0.0
+    ue = load.ue_least_s * load.ue_snr_hz / (1.5 + np.log1p(load.ue_snr_hz / nominal_hz))
+    backhaul = load.backhaul_least_s * load.backhaul_snr_hz
+    return Works(ue, backhaul / (1.5 + np.log1p(load.backhaul_snr_hz / nominal_hz)))
+
+
+def starting_logit(load: Load, works: Works, slack_s: FloatArray) -> FloatArray:
+    """Splits `ln(g / h)` for edges of slack `slack_s` (leading axes batch); UEs with time to spare hardly weigh."""
+    within = slack_s[..., load.edge_of]
+    weight = within / (within + load.spare_s)
+    phase = _phase_sum(load, works.ue * weight * weight)
     both = load.has_ues & load.has_backhaul
-    ratio = np.where(both, phase_work, 1.0) / np.where(both, backhaul_work, 1.0)
-    return (np.sqrt(phase_work) + np.sqrt(backhaul_work)) ** 2, 0.5 * np.log(ratio)
+    return np.asarray(0.5 * np.log(np.where(both, phase, 1.0) / np.where(both, works.backhaul, 1.0)))
+
+
+def edge_work(load: Load, works: Works) -> FloatArray:
+    """Rough work of each edge at its best split, `(sqrt(sum of UEs) + sqrt(backhaul))^2`."""
+    return np.asarray((np.sqrt(_phase_sum(load, works.ue)) + np.sqrt(works.backhaul)) ** 2)
+
+
+def _phase_sum(load: Load, ue: FloatArray) -> FloatArray:
+    total = np.zeros((*ue.shape[:-1], load.edges.size))
+    total[..., load.fed] = np.add.reduceat(ue, load.starts, axis=-1) if load.fed.size else 0.0
+    return total
 
 
 def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float, FloatArray]:
     """A first deadline and first splits, from edges that need `work / slack` Hz."""
-    work, logit = starting_work(load, bandwidth_hz)
+    works = starting_work(load, bandwidth_hz)
+    work = edge_work(load, works)
     slack_s = float(work.sum()) / bandwidth_hz
-    for _ in range(3):
+    for _ in range(_MOST_GUESSES):
         parts = work / (slack_s + spare_s)
         total = float(parts.sum())
         step_s = (total / bandwidth_hz - 1.0) * total / float((parts / (slack_s + spare_s)).sum())
-        slack_s = max(slack_s + step_s, 0.1 * slack_s)
-    return slack_s, logit
+        slack_s = max(slack_s + step_s, 0.05 * slack_s)
+        if abs(step_s) < 0.05 * slack_s:
+            break
+    return slack_s, starting_logit(load, works, slack_s + spare_s)
 
 
-def _bound(split: Split, spare_s: FloatArray, bandwidth_hz: float) -> float:
+def bound_s(split: Split, spare_s: FloatArray, bandwidth_hz: float) -> float:
     """The slack below which the certifying lines together need more than the budget."""
     return float(((split.intercept - split.slope * spare_s).sum() - bandwidth_hz) / split.slope.sum())
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.deadline import starting_work
+from hpfl.planning.deadline import starting_logit, starting_work
 from hpfl.planning.demand import best_split
 from hpfl.planning.load import load_of
 from hpfl.planning.outcome import Allocation, finish_plan
@@ -66,8 +66,9 @@ def _needs(problem: RoundProblem, allowed: BoolArray, latency_s: float) -> Float
     load = load_of(problem, allowed)
     slack_s = latency_s - load.least_s
     possible = slack_s > 0
-    logit = starting_work(load, problem.bandwidth_hz)[1]
-    split = best_split(load, np.where(possible, slack_s, latency_s), logit)
+    slack_s = np.where(possible, slack_s, latency_s)
+    logit = starting_logit(load, starting_work(load, problem.bandwidth_hz), slack_s)
+    split = best_split(load, slack_s, logit)
     need_hz = np.where(allowed, 0.0, np.inf)
     need_hz[load.edges] = np.where(possible, split.hz, np.inf)
     return need_hz

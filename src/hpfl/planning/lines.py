@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpfl.planning.deadline import starting_logit, starting_work
 from hpfl.planning.demand import Split, best_split
 from hpfl.planning.load import Load
 from hpfl.planning.problem import BoolArray, FloatArray
@@ -36,23 +37,23 @@ class Lines:
         return np.asarray(np.maximum(crossing_s.max(axis=1), np.where(sets, self.least_s, 0.0).max(axis=1)))
 
 
-def tabulate(load: Load, allowed: BoolArray, cells_s: tuple[FloatArray, FloatArray], *, logit: FloatArray) -> Lines:
+def tabulate(load: Load, allowed: BoolArray, cells_s: tuple[FloatArray, FloatArray], *, bandwidth_hz: float) -> Lines:
     """Lines of the allowed edges (those of `load`, and others that have nothing to send) over cells in rising order."""
     starts_s, ends_s = cells_s
     points_s = np.sqrt(starts_s * ends_s)
     points_s[-1] = ends_s[-1]
-    return tangents(load, allowed, points_s, cells_s=cells_s, logit=logit)
+    return tangents(load, allowed, points_s, cells_s=cells_s, bandwidth_hz=bandwidth_hz)
 
 
 def tangents(
-    load: Load, allowed: BoolArray, points_s: FloatArray, *, cells_s: tuple[FloatArray, FloatArray], logit: FloatArray
+    load: Load, allowed: BoolArray, points_s: FloatArray, *, cells_s: tuple[FloatArray, FloatArray], bandwidth_hz: float
 ) -> Lines:
     """Lines that touch at the points; the next point's where an edge cannot finish, or is so close to it that its own
     line is too steep to be of use at the end of the cell."""
     starts_s, ends_s = cells_s
     slack_s = points_s[:, None] - load.least_s
     possible = slack_s > 0
-    split = _splits(load, np.where(possible, slack_s, points_s[:, None]), logit)
+    split = _splits(load, np.where(possible, slack_s, points_s[:, None]), bandwidth_hz)
     intercept = np.where(possible, split.intercept + split.slope * load.least_s, 0.0)
     slope = np.where(possible, split.slope, 0.0)
     for cell in range(points_s.size - 2, -1, -1):
@@ -77,11 +78,13 @@ def tangents(
     return lines
 
 
-def _splits(load: Load, slack_s: FloatArray, logit: FloatArray) -> Split:
+def _splits(load: Load, slack_s: FloatArray, bandwidth_hz: float) -> Split:
     """Best splits at all points, in one batch if small, else point by point, each from the one before."""
+    works = starting_work(load, bandwidth_hz)
     if slack_s.shape[0] * load.ues.size <= _LINKS_AT_ONCE:
-        return best_split(load, slack_s, np.broadcast_to(logit, slack_s.shape), tolerance=_BALANCED)
+        return best_split(load, slack_s, starting_logit(load, works, slack_s), tolerance=_BALANCED)
     rows: list[Split] = []
     for row_s in slack_s:
-        rows.append(best_split(load, row_s, rows[-1].logit if rows else logit, tolerance=_BALANCED))
+        logit = rows[-1].logit if rows else starting_logit(load, works, row_s)
+        rows.append(best_split(load, row_s, logit, tolerance=_BALANCED))
     return Split(*(np.stack(columns) for columns in zip(*rows, strict=True)))

@@ -14,7 +14,7 @@ import numpy as np
 from hpfl.planning.link import LN2, LinkCurve, energy_nats, link_curve
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
 
-_LINKS_PER_CHUNK = 1 << 14  # a chunk's arrays stay in the cache
+_LINKS_PER_CHUNK = 1 << 13  # a chunk's arrays stay in the cache
 _LEAST_RATIO = 1e-100  # below, curvatures leave the range of float64
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hpfl.planning.deadline import starting_work
 from hpfl.planning.lines import Lines, tangents
 from hpfl.planning.load import Load, load_of
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray
@@ -42,8 +41,11 @@ def lines_around(task: Task, latency_s: float) -> Lines:
     around_s = latency_s if latency_s > 0 else _earliest_s(load, task.problem.bandwidth_hz)
     late_s = 2.0 * max(float(load.least_s.max(initial=0.0)), 2.0 * around_s)
     points_s = np.append(_AROUND * around_s, late_s)
-    logit = starting_work(load, task.problem.bandwidth_hz)[1]
-    return tangents(load, task.allowed, points_s, cells_s=(points_s, points_s), logit=logit)
+    return _touching(task, load, points_s)
+
+
+def _touching(task: Task, load: Load, points_s: FloatArray) -> Lines:
+    return tangents(load, task.allowed, points_s, cells_s=(points_s, points_s), bandwidth_hz=task.problem.bandwidth_hz)
 
 
 def _earliest_s(load: Load, bandwidth_hz: float) -> float:
@@ -56,10 +58,9 @@ def _earliest_s(load: Load, bandwidth_hz: float) -> float:
 def _starts(task: Task, latest_s: float) -> list[BoolArray]:
     """At each of several deadlines the best set that takes edges in order of value per Hz, judged by the lines."""
     load = load_of(task.problem, task.allowed)
-    logit = starting_work(load, task.problem.bandwidth_hz)[1]
     earliest_s = _earliest_s(load, task.problem.bandwidth_hz)
     points_s = np.geomspace(earliest_s, max(latest_s, earliest_s), _STARTS)
-    lines = tangents(load, task.allowed, points_s, cells_s=(points_s, points_s), logit=logit)
+    lines = _touching(task, load, points_s)
     return [_by_worth(task, lines, float(deadline_s)) for deadline_s in points_s]
 
 

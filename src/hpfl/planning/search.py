@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.deadline import starting_work
 from hpfl.planning.knapsack import Bounded, Knapsack, bound_nodes
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
@@ -86,8 +85,7 @@ def _search(best: Incumbent, low_s: float, high_s: float) -> float:
     while True:
         allowed = ~np.all(nodes.barred, axis=0)
         load = load_of(task.problem, allowed)
-        logit = starting_work(load, task.problem.bandwidth_hz)[1]
-        lines = tabulate(load, allowed, cells_s, logit=logit)
+        lines = tabulate(load, allowed, cells_s, bandwidth_hz=task.problem.bandwidth_hz)
         nodes = nodes.decide(np.zeros_like(nodes.taken), ~lines.usable)
         nodes = _settle(best, bound_nodes(_knapsack(best, lines), nodes, best.cutoff), lines)
         starts_s, ends_s = lines.starts_s[nodes.cell], lines.ends_s[nodes.cell]

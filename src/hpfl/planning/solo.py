@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hpfl.planning.deadline import ConvergenceError, foresee, starting_work
+from hpfl.planning.deadline import ConvergenceError, edge_work, foresee, starting_logit, starting_work
 from hpfl.planning.demand import best_split, logit_step, split_at
 from hpfl.planning.load import Load
 from hpfl.planning.problem import FloatArray
@@ -12,8 +12,9 @@ _MOST_STEPS = 200
 
 def solo_slack_s(load: Load, bandwidth_hz: float, *, tolerance: float = 1e-6) -> tuple[FloatArray, FloatArray]:
     """For each edge a slack in which it cannot finish alone and one in which it can, `tolerance` apart."""
-    work, logit = starting_work(load, bandwidth_hz)
-    slack_s = work / bandwidth_hz
+    works = starting_work(load, bandwidth_hz)
+    slack_s = edge_work(load, works) / bandwidth_hz
+    logit = starting_logit(load, works, slack_s)
     low, high = np.zeros_like(slack_s), np.full_like(slack_s, np.inf)
     for _ in range(_MOST_STEPS):
         if load.nats_cap is None:
