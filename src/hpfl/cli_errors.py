@@ -11,6 +11,8 @@ from hpfl.config import ConfigError
 from hpfl.data.dataset import DatasetError
 from hpfl.data.shards import PartitionError
 from hpfl.learning import NonFiniteUpdateError
+from hpfl.planning.bandwidth import InfeasibleError
+from hpfl.planning.deadline import ConvergenceError
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError
 from hpfl.training.cloud import DivergedError
@@ -26,6 +28,8 @@ REFUSALS = (
     OutputError,
     DivergedError,
     NonFiniteUpdateError,
+    InfeasibleError,
+    ConvergenceError,
 )
 
 
