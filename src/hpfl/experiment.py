@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from hpfl.config import Config, ConfigError, fingerprint, resolve, to_toml
 from hpfl.data.dataset import Progress
 from hpfl.data.sources import load_dataset
 from hpfl.learning import Evaluation
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
-from hpfl.reporting.store import RunStore, read_rounds
+from hpfl.reporting.store import UES, RunStore, read_rounds
 from hpfl.reporting.summary import environment, summarise
+from hpfl.reporting.table import write_table
 from hpfl.reporting.timeline import TimelineFile
 from hpfl.simulation.build import Simulation, build_simulation
 from hpfl.training.loop import train
@@ -197,13 +199,11 @@ def _result(
 
 def _ue_table(simulation: Simulation, state: TrainState, evaluation: Evaluation) -> dict[str, Any]:
     population = simulation.population
-    ues, labels = np.nonzero(population.label_counts)
-    cuts = np.searchsorted(ues, np.arange(1, population.fleet.num_ues))
     return {
         "ue": np.arange(population.fleet.num_ues),
         "edge": population.fleet.edge_of_ue,
         "samples": population.fleet.num_samples,
-        "labels": [part.tolist() for part in np.split(labels, cuts)],
+        "labels": _labels(population.label_counts > 0),
         "personalised_accuracy": evaluation.personalised_accuracy,
         "global_accuracy": evaluation.global_accuracy,
         "meta_loss": evaluation.meta_loss,
@@ -212,7 +212,15 @@ def _ue_table(simulation: Simulation, state: TrainState, evaluation: Evaluation)
     }
 
 
+def _labels(held: NDArray[np.bool_]) -> NDArray[np.object_]:
+    """The list of labels each UE has; UEs with the same labels share one list, for there may be a million UEs."""
+    kinds, kind_of = np.unique(held, axis=0, return_inverse=True)
+    lists = np.empty(len(kinds), dtype=object)
+    lists[:] = [np.flatnonzero(kind).tolist() for kind in kinds]
+    return lists[kind_of]
+
+
 def _write(store: RunStore, result: RunResult) -> None:
     store.write_model(result.model)
-    store.write_ues(result.ues)
+    write_table(store.out / UES, result.ues)
     store.write_summary(result.summary)

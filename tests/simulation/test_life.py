@@ -1,5 +1,7 @@
 """UEs that are sampled, leave, fail, straggle and walk: who takes part, and what becomes of an edge's update."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -84,7 +86,7 @@ def test_sampled_ues_keep_their_place_until_their_update_is_aggregated():
         memory={"script": [[0], [0], [1]]},
         staleness_bound=9,
     )
-    state, records = play(world, 3)
+    _, records = play(world, 3)
     assert all(record.num_participants == 8 for record in records)
     assert [base for base, _ in asked(world, 0)] == [0, 1, 2]
     assert [base for base, _ in asked(world, 1)] == [0]
@@ -128,7 +130,7 @@ def test_the_update_of_a_ue_that_left_after_it_delivered_is_kept():
 def test_an_edge_left_without_ues_drops_its_update_and_rejoins_fresh():
     world = make_world(life=living(availability=away(3, 4, 5, since=1, until=3)), planner="scripted", loses_ues=True,
                        memory={"script": [[0], [0], [0], [1]]}, staleness_bound=9)  # fmt: skip
-    state, records = play(world, 4)
+    _, records = play(world, 4)
     assert [record.dropped for record in records] == [(), (1,), (), ()]
     assert [record.num_participants for record in records] == [12, 9, 9, 12]
     assert asked(world, 1) == [(0, [3, 4, 5]), (3, [3, 4, 5])]
@@ -169,7 +171,7 @@ def test_a_spoilt_update_is_left_out_of_the_mean_and_costs_its_bits():
 def test_a_spoilt_backhaul_is_tried_again_in_the_next_round():
     world = make_world(life=living(), planner="full", clock="event", mishaps=Mishaps(edge_failure=0.5), seed=2)
     _, records = play(world, 6)
-    for before, after in zip(records, records[1:], strict=False):
+    for before, after in itertools.pairwise(records):
         again = set(before.scheduled) - set(before.aggregated) - set(before.dropped)
         stale = dict(zip(after.aggregated, after.staleness, strict=True))
         assert all(stale[edge] >= 1 for edge in again & set(after.aggregated))

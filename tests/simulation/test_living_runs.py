@@ -1,4 +1,4 @@
-"""Whole runs with real learning: life switched off changes nothing, lost UEs leave the mean, resumed runs are the same."""
+"""Whole runs with real learning: life off changes nothing, lost UEs leave the mean, resumed runs are the same."""
 
 import json
 from pathlib import Path

@@ -30,7 +30,7 @@ _SHAPE = ("network.edges", "network.ues_per_edge")
 
 def preset_names() -> tuple[str, ...]:
     """The shipped presets."""
-    order = {"quickstart": 0, "paper-mnist": 1, "paper-cifar10": 2}
+    order = {"quickstart": 0, "paper-mnist": 1, "paper-cifar10": 2, "massive": 3}
     names = [
         entry.name.removesuffix(".toml") for entry in files("hpfl.presets").iterdir() if entry.name.endswith(".toml")
     ]

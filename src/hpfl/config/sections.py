@@ -206,6 +206,7 @@ class EvaluationConfig(Section):
     every: int = key(5, "rounds between evaluations (the last round is always evaluated)", unit="rounds", ge=1)
     inner_lr: float | Auto = key("auto", "adaptation step of the personalised accuracy; auto is learning.inner_lr")
     inner_steps: int = key(1, "adaptation steps of the personalised accuracy", ge=1)
+    ues: int = key(0, "UEs that are evaluated, drawn once; 0 is all", ge=0)
     test_samples: int = key(50, "test samples of a UE, of its own labels", unit="samples", ge=1)
     target_accuracy: float = key(0.9, "personalised accuracy whose time is reported", gt=0, le=1)
 

@@ -17,10 +17,10 @@ from hpfl.network.topology import Fleet, FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
+from hpfl.simulation.evaluator import Evaluator
 from hpfl.simulation.living import make_executor
 from hpfl.training.cloud import CloudSettings
 from hpfl.training.loop import Parts
-from hpfl.training.record import EvaluationSummary
 from hpfl.training.state import TrainState, initial_state
 
 IntArray = NDArray[np.int64]
@@ -62,7 +62,7 @@ def build_simulation(
         num_outputs=dataset.num_classes or 1,
     )
     cohort = _cohort(config, task, dataset, population.shards, device=device, dtype=dtype)
-    evaluate_ues = _evaluator(config, cohort, dataset, population.test_shards)
+    evaluate = _evaluator(config, cohort, dataset, population)
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=dtype)
     executor = make_executor(config, task, cohort, population.fleet, sample_bits=float(dataset.sample_bits))
     return Simulation(
@@ -71,7 +71,7 @@ def build_simulation(
         parts=Parts(
             executor=executor,
             planner=PLANNERS.get(config.planning.planner),
-            evaluate=_summariser(config, evaluate_ues),
+            evaluate=evaluate.summary,
             streams=streams,
             stopwatch=stopwatch,
         ),
@@ -79,7 +79,7 @@ def build_simulation(
         start=initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues).but(
             memory={SCRIPT: config.planning.script} if config.planning.script else {}
         ),
-        evaluate_ues=evaluate_ues,
+        evaluate_ues=evaluate.everyone,
     )
 
 
@@ -173,42 +173,18 @@ def _cohort(
     )
 
 
-def _evaluator(
-    config: Config, cohort: Cohort, dataset: Dataset, test_shards: Shards
-) -> Callable[[torch.Tensor], Evaluation]:
+def _evaluator(config: Config, cohort: Cohort, dataset: Dataset, population: Population) -> Evaluator:
+    """The evaluator of a run: all UEs, or as many as the configuration says, with a cohort of their own."""
+    ues, count = None, config.evaluation.ues
+    shards = population.test_shards
+    if 0 < count < population.fleet.num_ues:
+        ues = Streams(config.training.seed).at("evaluation").choice(population.fleet.num_ues, count)
+        own = population.shards.take(ues)
+        cohort = _cohort(config, cohort.task, dataset, own, device=cohort.device, dtype=cohort.samples.dtype)
+        shards = shards.take(ues)
     test = TestData(
-        torch.from_numpy(to_float(dataset, dataset.test_inputs[test_shards.order])),
-        torch.from_numpy(dataset.test_targets[test_shards.order]),
-        test_shards,
+        torch.from_numpy(to_float(dataset, dataset.test_inputs[shards.order])),
+        torch.from_numpy(dataset.test_targets[shards.order]),
+        shards,
     )
-    inner_lr = config.evaluation.inner_lr
-    assert not isinstance(inner_lr, str)
-
-    def evaluate(params: torch.Tensor) -> Evaluation:
-        return cohort.evaluate(params, test, inner_lr=inner_lr, inner_steps=config.evaluation.inner_steps)
-
-    return evaluate
-
-
-def _summariser(
-    config: Config, evaluate_ues: Callable[[torch.Tensor], Evaluation]
-) -> Callable[[torch.Tensor, int], EvaluationSummary | None]:
-    every, last = config.evaluation.every, config.training.rounds
-
-    def evaluate(params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
-        if round_number % every and round_number != last:
-            return None
-        return summary_of(evaluate_ues(params))
-
-    return evaluate
-
-
-def summary_of(evaluation: Evaluation) -> EvaluationSummary:
-    """Means over UEs, and the accuracy that nine UEs in ten reach."""
-    return EvaluationSummary(
-        meta_loss=float(np.mean(evaluation.meta_loss)),
-        loss=float(np.mean(evaluation.loss)),
-        personalised_accuracy=float(np.mean(evaluation.personalised_accuracy)),
-        global_accuracy=float(np.mean(evaluation.global_accuracy)),
-        personalised_accuracy_p10=float(np.quantile(evaluation.personalised_accuracy, 0.1)),
-    )
+    return Evaluator(config=config, cohort=cohort, test=test, ues=ues, num_ues=population.fleet.num_ues)

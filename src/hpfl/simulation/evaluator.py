@@ -1,0 +1,59 @@
+"""How good the model is for the UEs: all of them, or a sample drawn once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpfl.config import Config
+from hpfl.learning import Cohort, Evaluation, TestData
+from hpfl.training.record import EvaluationSummary
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluator:
+    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all)."""
+
+    config: Config
+    cohort: Cohort
+    test: TestData
+    ues: IntArray | None
+    num_ues: int
+
+    def summary(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
+        """The means, in the rounds that are evaluated."""
+        if round_number % self.config.evaluation.every and round_number != self.config.training.rounds:
+            return None
+        return summary_of(self._evaluation(params))
+
+    def everyone(self, params: torch.Tensor) -> Evaluation:
+        """One figure per UE; NaN for those that are not evaluated."""
+        found = self._evaluation(params)
+        if self.ues is None:
+            return found
+        return Evaluation(**{name: self._spread(values) for name, values in vars(found).items()})
+
+    def _evaluation(self, params: torch.Tensor) -> Evaluation:
+        settings = self.config.evaluation
+        assert not isinstance(settings.inner_lr, str)
+        return self.cohort.evaluate(params, self.test, inner_lr=settings.inner_lr, inner_steps=settings.inner_steps)
+
+    def _spread(self, values: FloatArray) -> FloatArray:
+        everywhere = np.full(self.num_ues, np.nan)
+        everywhere[self.ues] = values
+        return everywhere
+
+
+def summary_of(evaluation: Evaluation) -> EvaluationSummary:
+    """Means over UEs, and the accuracy that nine UEs in ten reach."""
+    return EvaluationSummary(
+        meta_loss=float(np.mean(evaluation.meta_loss)),
+        loss=float(np.mean(evaluation.loss)),
+        personalised_accuracy=float(np.mean(evaluation.personalised_accuracy)),
+        global_accuracy=float(np.mean(evaluation.global_accuracy)),
+        personalised_accuracy_p10=float(np.quantile(evaluation.personalised_accuracy, 0.1)),
+    )
