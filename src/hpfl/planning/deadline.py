@@ -48,10 +48,10 @@ def earliest(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, sure: bool
     for _ in range(_MOST_STEPS if load.nats_cap is None else _MOST_STEPS_WITH_JUMPS):
         edge_slack_s = slack_s + spare_s
         split, found = split_at(load, edge_slack_s, logit)
-        total_hz = float(split.hz.sum())
+        total_hz = float(np.add.reduce(split.hz))
         low = max(low, bound_s(split, spare_s, bandwidth_hz))
         high = min(high, slack_s) if total_hz <= bandwidth_hz else high
-        unbalanced = float(np.abs(mismatch(found)).max())
+        unbalanced = float(np.maximum.reduce(np.abs(mismatch(found))))
         next_s = _ahead(foresee(split, found), spare_s, bandwidth_hz, slack_s=slack_s)
         if abs(total_hz - bandwidth_hz) <= close * bandwidth_hz and unbalanced <= balanced:
             growth = np.log((next_s + spare_s) / edge_slack_s)
@@ -125,8 +125,8 @@ def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float,
     slack_s = float(work.sum()) / bandwidth_hz
     for _ in range(_MOST_GUESSES):
         parts = work / (slack_s + spare_s)
-        total = float(parts.sum())
-        step_s = (total / bandwidth_hz - 1.0) * total / float((parts / (slack_s + spare_s)).sum())
+        total = float(np.add.reduce(parts))
+        step_s = (total / bandwidth_hz - 1.0) * total / float(np.add.reduce(parts / (slack_s + spare_s)))
         slack_s = max(slack_s + step_s, 0.05 * slack_s)
         if abs(step_s) < 0.05 * slack_s:
             break
@@ -135,7 +135,8 @@ def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float,
 
 def bound_s(split: Split, spare_s: FloatArray, bandwidth_hz: float) -> float:
     """The slack below which the certifying lines together need more than the budget."""
-    return float(((split.intercept - split.slope * spare_s).sum() - bandwidth_hz) / split.slope.sum())
+    lines = split.intercept - split.slope * spare_s
+    return float((np.add.reduce(lines) - bandwidth_hz) / np.add.reduce(split.slope))
 
 
 def foresee(split: Split, found: Need) -> tuple[FloatArray, FloatArray]:
@@ -149,10 +150,10 @@ def foresee(split: Split, found: Need) -> tuple[FloatArray, FloatArray]:
 
 def _ahead(ahead: tuple[FloatArray, FloatArray], spare_s: FloatArray, bandwidth_hz: float, *, slack_s: float) -> float:
     """Newton's next slack: on `1 / D` where that is as good as straight, by power laws from farther away."""
-    hz = float(ahead[0].sum())
+    hz = float(np.add.reduce(ahead[0]))
     if abs(hz - bandwidth_hz) > _NEAR * bandwidth_hz:
         return _extrapolate(ahead, spare_s, bandwidth_hz, slack_s=slack_s)
-    return slack_s + (hz / bandwidth_hz - 1.0) * hz / float(ahead[1].sum())
+    return slack_s + (hz / bandwidth_hz - 1.0) * hz / float(np.add.reduce(ahead[1]))
 
 
 def _extrapolate(
@@ -164,8 +165,8 @@ def _extrapolate(
     for _ in range(_MOST_GUESSES):
         edge_slack_s = slack_s + spare_s
         parts_hz = hz * (edge_slack_s / first_s) ** power
-        ratio = float(parts_hz.sum()) / bandwidth_hz
-        decay = float((parts_hz * power / edge_slack_s).sum()) / bandwidth_hz
+        ratio = float(np.add.reduce(parts_hz)) / bandwidth_hz
+        decay = float(np.add.reduce(parts_hz * power / edge_slack_s)) / bandwidth_hz
         next_s = slack_s - (ratio - 1.0) * ratio / decay
         if abs(next_s - slack_s) <= 1e-4 * abs(ratio - 1.0) * slack_s or abs(ratio - 1.0) < 1e-13:
             return next_s

@@ -57,12 +57,11 @@ def mismatch(found: Need) -> FloatArray:
 
 def logit_step(found: Need, slack_s: FloatArray, logit: FloatArray, log_growth: FloatArray | float) -> FloatArray:
     """Newton's next `ln(g / h)` when the slack grows by `exp(log_growth)`; nearly exact, as `A ~ 1 / g^2`."""
-    odds = np.exp(-np.abs(logit))
-    share = odds / (1.0 + odds) ** 2
     phase = 1.0 / (1.0 + np.exp(-logit))
-    drift = (found.backhaul_bend * (1.0 - phase) - found.phase_bend * phase) * log_growth * slack_s
-    step = (mismatch(found) + drift) / ((found.phase_bend + found.backhaul_bend) * slack_s * share)
-    return logit + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+    backhaul = 1.0 / (1.0 + np.exp(logit))
+    drift = (found.backhaul_bend * backhaul - found.phase_bend * phase) * (log_growth * slack_s)
+    step = (mismatch(found) + drift) / ((found.phase_bend + found.backhaul_bend) * slack_s * (phase * backhaul))
+    return logit + np.minimum(np.maximum(step, -_LONGEST_STEP), _LONGEST_STEP)
 
 
 def best_split(load: Load, slack_s: FloatArray, logit: FloatArray, *, tolerance: float = 1e-9) -> Split:
