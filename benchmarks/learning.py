@@ -12,7 +12,8 @@ measured where they are installed, each of which may want an environment of its 
 
     pip install jax                      # rows "jax"
     pip install pfl torch                # rows "pfl-research": its user training step, without its data loading
-    pip install flwr torch               # rows "flower": its in-memory simulation messages around the hand loop's step
+    pip install flwr torch               # rows "flower": its messages and averaging around the hand loop's step, in one
+                                         # process, without the worker processes of its own simulation
 """
 
 import argparse
@@ -405,7 +406,7 @@ def cpu_rows(arguments: argparse.Namespace) -> list[Row]:
         "exact MAML, J1": lambda: against(
             "exact MAML, J1",
             mlp(0.03, None),
-            {"hand loop": 2, "torch.func": None, "jax": 1.6, "flower": 8},
+            {"hand loop": 2, "torch.func": None, "jax": 1.6, "flower": None},
             arguments.repeat,
         ),
         "exact MAML, J2": lambda: against(

@@ -41,7 +41,7 @@ def test_a_small_memory_budget_makes_small_chunks_and_the_same_update() -> None:
     example = images((1, 8, 8), "mlp", hidden=(40,))
     cohort = example.cohort(training(), memory_gb=2e-4)
     result = updates(cohort, example.start)
-    assert min(cohort._limits.values()) == 1
+    assert max(cohort._needs.values()) > cohort._free / 2  # so that no two fit
     torch.testing.assert_close(result.update, updates(example.cohort(training()), example.start).update)
 
 

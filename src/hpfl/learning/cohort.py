@@ -113,7 +113,8 @@ class Cohort:
         self._drawn = Layout.of(np.minimum(self.samples.shards.sizes, training.batch_size or 2**62), padding)
         self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.device)
         self._store: Store | None = None
-        self._limits: dict[tuple[object, ...], int] = {}
+        self._needs: dict[tuple[object, ...], int] = {}  # peak bytes of one UE
+        self._tried: dict[object, int] = {}  # width of the UE they were measured on
         self._replays: dict[int, Replay] = {}
 
     @property
@@ -220,7 +221,6 @@ class Cohort:
             self._free -= need
             self._store = Store.of(self.samples, self._whole)
             self._keep_grams()
-            self._limits.clear()
 
     def _keep_grams(self) -> None:
         """Inner products of inputs beside the packed shards, where the engine uses them and they fit the memory."""
@@ -238,17 +238,15 @@ class Cohort:
         suits = self.training.batch_size is None and start.ndim == 1 and taking_part >= LEAST_SHARE * self.num_ues
         if not (start.is_cuda and suits and store is not None and isinstance(engine, ChainEngine) and engine.dense):
             return None
-        if any(count < len(own) for own, count in zip(store.layout.members, self._fitting(store), strict=True)):
+        needs = [self._needs.get((("updates", 1), bucket)) for bucket in range(len(store.packed))]
+        if any(
+            need is None or need * len(own) > self._free for need, own in zip(needs, store.layout.members, strict=True)
+        ):
             return None
         if num_groups not in self._replays:
             steps = self.training.local_steps
             self._replays[num_groups] = Replay.record(engine, store, start, num_groups=num_groups, local_steps=steps)
         return self._replays[num_groups]
-
-    def _fitting(self, store: Store) -> list[int]:
-        """UEs per chunk of each bucket, where they have been measured; 0 otherwise."""
-        numbers = range(len(store.packed))
-        return [self._limits.get((("updates", 1), bucket), 0) for bucket in numbers]
 
     def _whole_batch(self, ues: IntArray) -> Batch:
         """Whole shards of UEs of one bucket."""
@@ -262,15 +260,20 @@ class Cohort:
         def limit(bucket: int, position: IntArray) -> int:
             if self._chunk is not None:
                 return self._chunk
-            if (kind, bucket) not in self._limits:
-                need = peak_bytes(lambda: one(position))
-                fits = max(int(self._free // max(need, 1)), 1)
-                suits = self._engine.preferred_samples
-                width = layout.widths[bucket]
-                self._limits[kind, bucket] = fits if suits is None else min(fits, max(suits // width, 1))
-            return self._limits[kind, bucket]
+            width, suits = layout.widths[bucket], self._engine.preferred_samples
+            if suits is None:
+                return self._fits((kind, bucket), 1.0, lambda: one(position))
+            tried = self._tried.setdefault(kind, width)
+            growth = max(1.0, (width / tried) ** 2)  # one trial serves all widths, at no more than quadratic growth
+            return min(self._fits((kind, tried), growth, lambda: one(position)), max(suits // width, 1))
 
         return limit
+
+    def _fits(self, key: tuple[object, ...], growth: float, one: Callable[[], object]) -> int:
+        """UEs that fit the memory, by the peak of one that is tried once for each key."""
+        if key not in self._needs:
+            self._needs[key] = peak_bytes(one)
+        return max(int(self._free // max(self._needs[key] * growth, 1)), 1)
 
 
 def _refuse_empty(ues: IntArray, sizes: IntArray) -> None:
