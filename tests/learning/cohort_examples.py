@@ -110,6 +110,33 @@ class GroupNormed(nn.Module):
         return self.last(torch.tanh(self.norm(self.convolution(inputs))).mean((2, 3)))
 
 
+class Attention(nn.Module):
+    """A transformer layer over tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(9, 4), nn.Linear(4, 9)
+        self.layer = nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0, batch_first=True)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.out(self.layer(self.embedding(tokens)))
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer over tokens, which torch cannot batch over UEs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.layer, self.out = nn.Embedding(9, 3), nn.GRU(3, 4, batch_first=True), nn.Linear(4, 9)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.out(self.layer(self.embedding(tokens))[0])
+
+
+def dense_over_rows() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Flatten(), nn.Linear(8, 4))
+
+
 def smooth_chain() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(1, 3, 3, padding=1, stride=2, bias=False),
@@ -124,10 +151,10 @@ def smooth_chain() -> nn.Module:
     )
 
 
-def tokens() -> Example:
+def tokens(model: type[nn.Module] = TiedTokens) -> Example:
     generator = torch.Generator().manual_seed(3)
     text = torch.randint(0, 9, (int(SIZES.sum()), 7), generator=generator)
-    return Example(make_task(TiedTokens), text[:, :-1], text[:, 1:], SIZES)
+    return Example(make_task(model), text[:, :-1], text[:, 1:], SIZES)
 
 
 def regression() -> Example:
@@ -146,6 +173,9 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "layer norm": lambda: images((1, 2, 3), Residual),
     "group norm": lambda: images((1, 6, 6), GroupNormed),
     "tied tokens": tokens,
+    "attention": lambda: tokens(Attention),
+    "recurrent": lambda: tokens(Recurrent),
+    "dense over rows": lambda: images((1, 2, 3), dense_over_rows),
     "regression": regression,
 }
 

@@ -90,6 +90,12 @@ class Samples:
         """The first few rows, as the model will see them."""
         return self.as_numbers(self.inputs[:count]), self.targets[:count]
 
+    def one_ue(self, count: int) -> "Batch":
+        """The first few rows as the batch of one UE."""
+        inputs, targets = self.example(count)
+        weights = torch.full((1, len(inputs)), 1 / len(inputs), dtype=self.dtype, device=inputs.device)
+        return Batch(inputs.unsqueeze(0), targets.unsqueeze(0), weights)
+
     def converted(self) -> "Samples":
         """The same samples with bytes turned into numbers once and for all."""
         return replace(self, inputs=self.as_numbers(self.inputs))

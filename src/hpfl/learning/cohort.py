@@ -111,7 +111,7 @@ class Cohort:
         padding = _LITTLE_PADDING if self.device.type == "cpu" or not (chain and chain.dense) else _MOST_PADDING
         self._whole = Layout.of(self.samples.shards.sizes, padding)
         self._drawn = Layout.of(np.minimum(self.samples.shards.sizes, training.batch_size or 2**62), padding)
-        self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.device)
+        self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.samples.one_ue(2))
         self._store: Store | None = None
         self._needs: dict[tuple[object, ...], int] = {}  # peak bytes of one UE
         self._tried: dict[object, int] = {}  # width of the UE they were measured on

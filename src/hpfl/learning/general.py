@@ -1,5 +1,6 @@
 """The general engine: any module by `torch.func`, all UEs of a chunk in one batched call (or one by one, see below)."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import grad_and_value, vjp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hpfl.learning.batches import Batch
 from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
@@ -69,10 +71,29 @@ class GeneralEngine:
     )
 
     @staticmethod
-    def choose(task: Task, training: LocalTraining, device: torch.device) -> "GeneralEngine":
-        """Batched over UEs, except for convolutions on a CPU (`benchmarks/learning.py` has the measurement)."""
+    def choose(task: Task, training: LocalTraining, example: Batch) -> "GeneralEngine":
+        """Batched over UEs where the model's layers allow it, as one UE tried here tells.
+
+        Convolutions on a CPU run one UE at a time: `benchmarks/learning.py` has the measurement.
+        """
         convolutional = any(isinstance(part, _CONVOLUTIONS) for part in task.module.modules())
-        return GeneralEngine(task, training, one_by_one=convolutional and device.type == "cpu")
+        engine = GeneralEngine(task, training)
+        if (convolutional and not example.inputs.is_cuda) or not engine._batches(example):
+            return replace(engine, one_by_one=True)
+        return engine
+
+    def _batches(self, example: Batch) -> bool:
+        """Whether torch can batch the whole computation over UEs; recurrent layers, for one, it cannot."""
+        start = self.task.flat_template()
+        total = torch.zeros_like(start).unsqueeze(0)
+        sums = Sums(total, torch.ones_like(total[:, :1]))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="There is a performance drop")
+            try:
+                self.updates(start, [{"support": example}], sums)
+            except (RuntimeError, UserWarning):
+                return False
+        return True
 
     @property
     def preferred_samples(self) -> int | None:
@@ -92,6 +113,12 @@ class GeneralEngine:
         return ChunkEvaluation(*engine._each(engine._evaluate, parameters, False, (_arrays(train), _arrays(test))))
 
     def _each(self, function: Callable[..., tuple[Tensor, ...]], parameters: Tensor, rows: bool, data: Any) -> Any:
+        with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention cannot be differentiated twice
+            return self._each_by_math(function, parameters, rows, data)
+
+    def _each_by_math(
+        self, function: Callable[..., tuple[Tensor, ...]], parameters: Tensor, rows: bool, data: Any
+    ) -> Any:
         if not self.one_by_one:
             return vmap(function, in_dims=(0 if rows else None, 0))(parameters, data)
         count = torch.utils._pytree.tree_leaves(data)[0].shape[0]

@@ -76,6 +76,10 @@ class Task:
             return self._flat(self.module)
         return self._flat(_built(self.build, stream.seed64()))
 
+    def flat_template(self) -> Tensor:
+        """The template's own parameters as a vector [P]."""
+        return self._flat(self.module)
+
     def outputs(self, parameters: Tensor, inputs: Tensor) -> Tensor:
         """The model's outputs at a flat vector [P]."""
         result = functional_call(self.module, self.spec.unflatten(parameters), (inputs,))

@@ -115,6 +115,13 @@ class ChainEngine:
         calculus = self._calculus(self._weights(flat), {"support": batch})
         tape = Tape(batch)
         outputs = calculus.forward(None, tape)
+        flat_rows = all(
+            rows.ndim == 3
+            for link, rows in zip(self.chain.links, tape.rows, strict=True)
+            if isinstance(link.layer, Dense)
+        )
+        if not flat_rows:  # a dense layer over tokens or channels
+            return outputs[:0], 1
         sizes = [outputs[0, 0].numel(), *(rows[0, 0].numel() for rows in tape.rows[1:])]
         return outputs, max(sizes)
 
