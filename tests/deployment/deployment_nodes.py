@@ -1,12 +1,11 @@
 """Clouds, edges and UEs inside one test process, on loopback, with real certificates."""
 
 import asyncio
-import functools
 import time
 
+import numpy as np
 import torch
 
-from hpfl.data import mini
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.build import build_deployment
 from hpfl.deployment.certificates import init_authority, issue
@@ -71,13 +70,9 @@ class Tiny:
         return (params * (0.1 + 0.01 * self.number)).astype(params.dtype)
 
     def sketch(self, update):
-        import numpy as np
-
         return np.full(64, float(update[0]))
 
     def evaluate(self, params):
-        import numpy as np
-
         return np.array([1.0, 0.5, 0.75, 0.25])
 
 
@@ -124,7 +119,7 @@ class Nodes:
         return self.deployment
 
     def stop_cloud(self):
-        self.loop.run(self.deployment.cloud.hub.stop(0.0), 10)
+        self.loop.run(self.deployment.cloud.hub.stop(), 10)
 
     def edge_settings(self, number, *, listen=0, cloud_port=None):
         return EdgeNodeSettings(
@@ -192,7 +187,8 @@ class Nodes:
             after.append(state.params.clone())
             self.state = state
             self.record = record
-            return (rounds is None or len(after) < rounds) and (watch is None or watch(state, record))
+            goes_on = watch is None or watch(state, record)
+            return goes_on and (rounds is None or len(after) < rounds)
 
         self.state = train(self.state, self.deployment.parts, self.deployment.settings, noted)
         return after
@@ -215,4 +211,62 @@ class Nodes:
         self.tasks[name] = self.loop.run(begin(), 5)
 
 
-read_once = functools.lru_cache(maxsize=None)(mini.MNIST_MINI.load)
+class Proxy:
+    """A TCP link that can be cut: bytes pass both ways until then, and new connections are refused while it is cut."""
+
+    def __init__(self, loop, target_port):
+        self._loop, self._target = loop, target_port
+        self._writers, self._tasks = set(), set()
+        self._cut = False
+
+        async def begin():
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+            return self._server.sockets[0].getsockname()[1]
+
+        self.port = loop.run(begin(), 5)
+
+    def cut(self):
+        async def end():
+            self._cut = True
+            for writer in list(self._writers):
+                writer.transport.abort()
+
+        self._loop.run(end(), 5)
+
+    def mend(self):
+        self._cut = False
+
+    def close(self):
+        self.cut()
+
+        async def end():
+            self._server.close()
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        self._loop.run(end(), 5)
+
+    async def _serve(self, reader, writer):
+        if self._cut:
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers |= {writer, back}
+        pumps = [asyncio.ensure_future(self._pump(reader, back)), asyncio.ensure_future(self._pump(there, writer))]
+        self._tasks |= set(pumps)
+        await asyncio.gather(*pumps, return_exceptions=True)
+
+    async def _pump(self, reader, writer):
+        try:
+            while data := await reader.read(65536):
+                self.seen(data)
+                writer.write(data)
+                await writer.drain()
+        except (ConnectionError, OSError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    def seen(self, data):
+        """For those who watch."""

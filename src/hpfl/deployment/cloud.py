@@ -78,6 +78,7 @@ class Cloud:
                 break  # whoever is not ready by now is left out
             if waited_s >= timing.patience_s:
                 raise NobodyError(f"no edge had an update for {waited_s:.0f} s")
+            self._sent.clear()  # an answer may have been lost: ask again
         if self.stopping.is_set():
             raise StoppedError
         return {edge: held for edge, held in self.held.items() if edge in self.hub.children}

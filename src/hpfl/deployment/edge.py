@@ -67,6 +67,11 @@ class Edge:
             await self._background.stop()
             await self.flock.hub.stop()
 
+    async def settle(self) -> None:
+        """Wait until what the cloud has asked for is sent, so that no update a UE has delivered is lost."""
+        if self._order is not None:
+            await self._background.finish("upload", self._order[1].deadline_s)
+
     async def _session(self, link: Uplink) -> bool:
         self._link, self._order = link, None
         await link.send(self._hello())

@@ -60,12 +60,12 @@ class Flock:
         self.run = tag.run
         self.gathering = gathering
         self._frames = list(vector_frames(gathering.tag, vector, purpose=pb.TRAIN))
-        there = [child for number, child in self.hub.children.items() if only is None or number in only]
-        await self.hub.send_all(self._frames, there, at_once=self._slots)
-        while not await until(lambda: self._complete(gathering, only), gathering.changed, self._timing.compute_s):
+        while True:
+            there = [child for number, child in self.hub.children.items() if only is None or number in only]
+            await self.hub.send_all(self._frames, there, at_once=self._slots)
+            await until(lambda: self._complete(gathering, only), gathering.changed, self._timing.compute_s)
             if gathering.sketches:
-                break  # whoever has not computed by now is left out
-        return gathering
+                return gathering  # whoever has not computed by now is left out
 
     def _complete(self, gathering: Gathering, only: set[int] | None) -> bool:
         waited = set(self.hub.children) if only is None else only & set(self.hub.children)

@@ -18,6 +18,10 @@ from hpfl.deployment.security import proven_name, server_credentials, server_opt
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
 
+_GRACE_S = 0.1
+_REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"})
+"""Rules by which a greeting would be refused again, however often it came."""
+
 
 @dataclass(eq=False)
 class Child:
@@ -119,11 +123,13 @@ class Hub:
         log("listening", port=port)
         return port
 
-    async def stop(self, grace_s: float = 1.0) -> None:
-        """Let streams finish for `grace_s`, then end them."""
+    async def stop(self) -> None:
+        """End all streams and stop listening; what was taken from them stays taken."""
         self._closing = True
+        for child in list(self.children.values()):
+            child.drop()
         if self._server is not None:
-            await self._server.stop(grace_s)
+            await self._server.stop(_GRACE_S)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -147,7 +153,9 @@ class Hub:
             child, welcome = await self._greeted(context)
         except RefusedError as error:
             self._count(error, context.peer())
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"{error.code}: {error.reason}")
+            for_good = error.code in _REFUSED_FOR_GOOD
+            status = grpc.StatusCode.PERMISSION_DENIED if for_good else grpc.StatusCode.ABORTED
+            await context.abort(status, f"{error.code}: {error.reason}")
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time")
         self._enter(child)

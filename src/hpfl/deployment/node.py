@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from hpfl.config import fingerprint
@@ -30,6 +30,12 @@ class Background:
         task = self._by_kind.pop(kind, None)
         if task is not None:
             task.cancel()
+
+    async def finish(self, kind: str, within_s: float) -> None:
+        """Wait for the work of one kind, where there is some, but not longer than this."""
+        task = self._by_kind.get(kind)
+        if task is not None:
+            await asyncio.wait({task}, timeout=within_s)
 
     async def stop(self) -> None:
         """Stop all work and wait until it has stopped."""
@@ -74,12 +80,16 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(kind, stop.set)
 
 
-async def until_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Do `work` until it ends or a stop is asked for; its error is raised."""
+async def until_stopped(
+    work: Coroutine[Any, Any, None], stop: asyncio.Event, settle: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Do `work` until it ends, or a stop is asked for and what was begun has `settle`d; its error is raised."""
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     log("stopping", level=logging.INFO)
+    if settle is not None and not working.done():
+        await settle()
     for task in (working, stopping):
         if not task.done():
             task.cancel()

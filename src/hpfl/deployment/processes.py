@@ -22,7 +22,7 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
     edge = Edge(settings, Experiment(settings))
     edge.flock.metrics.serve(settings.metrics)
     await edge.start()
-    await until_stopped(edge.run(), stop)
+    await until_stopped(edge.run(), stop, edge.settle)
 
 
 async def run_ue(settings: UeNodeSettings) -> None:

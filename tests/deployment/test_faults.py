@@ -1,0 +1,210 @@
+"""Whatever dies, goes silent or comes twice: rounds go on, and the audit log recomputes to the last bit."""
+
+import importlib.util
+import json
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from deployment_nodes import Nodes, Proxy
+
+from hpfl.deployment.audit import AuditLog
+from hpfl.deployment.uplink import Uplink
+from hpfl.rng import Streams
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "audit_recurrence.py"
+spec = importlib.util.spec_from_file_location("audit_recurrence", SCRIPT)
+recurrence = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(recurrence)
+
+MANY = "training.rounds=1000"
+
+
+def log_of(folder):
+    lines = (folder / "audit.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if row["kind"] == "round"]
+
+
+def later(seconds, action):
+    timer = threading.Timer(seconds, action)
+    timer.start()
+    return timer
+
+
+def until(condition, seconds=15.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_a_ue_killed_mid_upload_is_left_out_and_comes_back(certificates, tmp_path):
+    pace = {"paced": True, "time_scale": 3.0}
+    with Nodes(certificates, MANY, tiny=True, timing={"gather_s": 5.0}, **pace) as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path, "full"))
+        timer = later(0.5, lambda: nodes.kill("ue-1"))
+        nodes.play(2)
+        timer.join()
+        nodes.start_ue(1)
+        until(lambda: 1 in nodes.edges[0].flock.hub.children)
+        nodes.play(2)
+    rows = log_of(tmp_path)
+    assert [sorted(row["members"]) for row in rows] == [[0, 1]] * 4
+    assert rows[0]["ues"] == [[0], [2, 3]]
+    assert rows[-1]["ues"] == [[0, 1], [2, 3]]
+    assert recurrence.audit(tmp_path)["rounds"] == 4
+
+
+def test_an_edge_killed_and_restarted_rejoins_and_is_not_counted_twice(certificates, tmp_path):
+    pace = {"paced": True, "time_scale": 2.0}
+    with Nodes(certificates, MANY, tiny=True, timing={"gather_s": 2.0}, **pace) as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path, "full"))
+        nodes.play(1)
+        timer = later(0.3, lambda: nodes.kill("edge-1"))
+        nodes.play(1)
+        timer.join()
+        nodes.play(1)
+        nodes.start_edge(1, listen=nodes.edge_ports[1])
+        until(lambda: 1 in nodes.deployment.cloud.hub.children)
+        nodes.play(2)
+    rows = log_of(tmp_path)
+    assert [row["members"] for row in rows] == [[0, 1], [0], [0], [0, 1], [0, 1]]
+    assert rows[3]["base_rounds"] == [3, 3]
+    recurrence.audit(tmp_path)
+
+
+@pytest.mark.parametrize("rounds_lost", [0, 2])
+def test_a_cloud_restarted_from_an_older_checkpoint_goes_on_with_the_same_edges(certificates, tmp_path, rounds_lost):
+    states = []
+    with Nodes(certificates, MANY, "planning.planner=random", "planning.max_edges=1", tiny=True) as nodes:
+        audit = AuditLog(tmp_path, "full")
+        nodes.start_all(audit=audit)
+        nodes.play(4, watch=lambda state, record: states.append(state) or True)
+        nodes.stop_cloud()
+        began = time.monotonic()
+        nodes.start_cloud(audit=audit, state=states[-1 - rounds_lost], port=nodes.cloud_port)
+        nodes.play(4)
+        assert time.monotonic() - began < 10
+    counts = recurrence.audit(tmp_path)
+    assert counts["starts"] == 2
+    assert counts["superseded"] == rounds_lost
+    assert counts["rounds"] == 8 - rounds_lost
+    assert counts["updates"] == counts["rounds"]
+
+
+def test_a_link_that_is_cut_for_a_while_only_delays_its_edge(certificates, tmp_path):
+    with Nodes(certificates, MANY, tiny=True, timing={"gather_s": 3.0}) as nodes:
+        nodes.start_cloud(audit=AuditLog(tmp_path, "full"))
+        proxy = Proxy(nodes.loop, nodes.cloud_port)
+        nodes.start_edge(0)
+        nodes.start_edge(1, cloud_port=proxy.port)
+        for ue in range(4):
+            nodes.start_ue(ue)
+        nodes.play(2)
+        proxy.cut()
+        until(lambda: 1 not in nodes.deployment.cloud.hub.children)
+        nodes.play(2)
+        proxy.mend()
+        until(lambda: 1 in nodes.deployment.cloud.hub.children)
+        nodes.play(2)
+        proxy.close()
+    rows = log_of(tmp_path)
+    assert [row["members"] for row in rows] == [[0, 1], [0, 1], [0], [0], [0, 1], [0, 1]]
+    recurrence.audit(tmp_path)
+
+
+def test_an_update_pending_across_a_cut_is_kept_while_fresh_enough(certificates, tmp_path):
+    """The edge that comes back holds an update on an older model; the books still name that model, so it counts."""
+    script = "planning.script=[[0]]"
+    with Nodes(certificates, MANY, "planning.planner=scripted", script, tiny=True) as nodes:
+        nodes.start_cloud(audit=AuditLog(tmp_path, "full"))
+        proxy = Proxy(nodes.loop, nodes.cloud_port)
+        nodes.start_edge(0)
+        nodes.start_edge(1, cloud_port=proxy.port)
+        for ue in range(4):
+            nodes.start_ue(ue)
+        nodes.play(2)
+        proxy.cut()
+        until(lambda: 1 not in nodes.deployment.cloud.hub.children)
+        proxy.mend()
+        until(lambda: 1 in nodes.deployment.cloud.held)
+        assert nodes.deployment.cloud.held[1].tag.base_round == 0
+        nodes.play(2)
+        proxy.close()
+    rows = log_of(tmp_path)
+    assert rows[-1]["members"] == [0, 1]
+    assert rows[-1]["base_rounds"] == [3, 0]
+    recurrence.audit(tmp_path)
+
+
+def test_duplicated_and_reordered_messages_spoil_nothing(certificates, tmp_path, monkeypatch):
+    plain = Uplink._write
+    draws = iter(Streams(7).at("chaos").uniform(100_000))
+    kept = {}
+
+    async def chaotic(self, frame):
+        draw = next(draws)
+        if draw < 0.15 and self not in kept:
+            kept[self] = frame  # let the next one overtake it
+            return
+        await plain(self, frame)
+        if draw > 0.8:
+            await plain(self, frame)
+        if self in kept:
+            await plain(self, kept.pop(self))
+
+    pace = {"paced": True, "time_scale": 0.3}
+    quick = {"gather_s": 1.0, "compute_s": 0.7, "deadline_slack_s": 0.5, "deadline_factor": 1.5}
+    with Nodes(certificates, MANY, tiny=True, timing=quick, limits={"refusals": 10_000}, **pace) as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path, "full"))
+        nodes.play(1)
+        monkeypatch.setattr(Uplink, "_write", chaotic)
+        nodes.play(12)
+        monkeypatch.setattr(Uplink, "_write", plain)
+        nodes.play(2)
+        hub = nodes.edges[0].flock.hub
+        refused = {s.labels["code"]: s.value for f in hub.metrics.refused.collect() for s in f.samples if s.value}
+    counts = recurrence.audit(tmp_path)
+    assert counts["rounds"] == 15
+    assert counts["updates"] >= 10
+    assert {"repeated", "order"} & set(refused)
+
+
+def test_a_straggler_is_waited_for_only_until_the_deadline(certificates, tmp_path):
+    with Nodes(certificates, MANY, tiny=True, timing={"compute_s": 1.0, "gather_s": 0.5}) as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path, "full"))
+        nodes.play(2)
+        nodes.learners[3].delay_s = 4.0
+        nodes.play(2)
+        nodes.learners[3].delay_s = 0.0
+        nodes.play(4)
+    ues = [row["ues"] for row in log_of(tmp_path)]
+    assert [0, 1] in ues[2]
+    assert [2, 3] not in ues[2]
+    recurrence.audit(tmp_path)
+
+
+def test_a_run_without_any_edge_gives_up_with_patience(certificates):
+    from hpfl.deployment.deliveries import NobodyError
+
+    with Nodes(certificates, tiny=True, timing={"compute_s": 0.2, "patience_s": 0.5, "gather_s": 0.1}) as nodes:
+        nodes.start_cloud()
+        with pytest.raises(NobodyError, match="no edge had an update"):
+            nodes.play()
+
+
+def test_the_audit_finds_a_forged_update(certificates, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    with Nodes(certificates, tiny=True) as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path, "full"))
+        nodes.play(2)
+    recurrence.audit(tmp_path)
+    path = tmp_path / log_of(tmp_path)[0]["file"]
+    updates = load_file(path)["updates"].copy()
+    updates[0, 0] = np.nextafter(updates[0, 0], 1.0, dtype=updates.dtype)
+    save_file({"updates": updates}, path)
+    with pytest.raises(recurrence.AuditError, match="not the one that was logged"):
+        recurrence.audit(tmp_path)
