@@ -85,23 +85,30 @@ def _links(problem: RoundProblem, load: Load, found: Deadline, spare_s: FloatArr
     """Every link's Hz at the deadline and splits found, its multiplier, and the certifying lines."""
     links = _Links.silent(problem)
     phase_slack_s, backhaul_slack_s = slacks(load, found.slack_s + spare_s, found.logit)
-    price = 1.0 / float(found.slope.sum())
     hz, phase_slope = np.zeros((2, load.edges.size))
     for part, segments in load.chunks:
         curve = ue_curve(load, part, phase_slack_s)
         ue_hz = load.ue_snr_hz[part] * curve.bandwidth
         slope = ue_hz * (curve.decay / load.ue_least_s[part])
-        links.ue_hz[load.ues[part]], links.ue_weight[load.ues[part]] = ue_hz, price * slope
+        links.ue_hz[load.ues[part]], links.ue_weight[load.ues[part]] = ue_hz, slope
         starts = load.starts[segments] - part.start
         hz[load.fed[segments]] = np.add.reduceat(ue_hz, starts)
         phase_slope[load.fed[segments]] = np.add.reduceat(slope, starts)
     curve = link_curve(np.maximum(backhaul_slack_s / load.backhaul_least_s, _TINY))
     backhaul_hz = load.backhaul_snr_hz * curve.bandwidth
     backhaul_slope = backhaul_hz * curve.decay / load.backhaul_least_s
-    links.edge_hz[load.edges], links.edge_weight[load.edges] = backhaul_hz, price * found.slope
+    links.edge_hz[load.edges] = backhaul_hz
     intercept = hz + backhaul_hz + phase_slope * phase_slack_s + backhaul_slope * backhaul_slack_s
     split = Split(hz + backhaul_hz, found.logit, np.maximum(phase_slope, backhaul_slope), intercept)
-    return replace(links, price_s_per_hz=price), split
+    return _weighed(links, load, split.slope if found.slope is None else found.slope), split
+
+
+def _weighed(links: _Links, load: Load, slope: FloatArray) -> _Links:
+    """Slopes as multipliers: the price `1 / sum_k -D_k'`, and the deadlines' weights in units of it."""
+    price = 1.0 / float(slope.sum())
+    links.ue_weight[:] *= price
+    links.edge_weight[load.edges] = price * slope
+    return replace(links, price_s_per_hz=price)
 
 
 def _deliver(problem: RoundProblem, scheduled: BoolArray, links: _Links, *, least_latency_s: float) -> Allocation:

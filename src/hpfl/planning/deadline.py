@@ -17,7 +17,7 @@ _MOST_STEPS = 60
 _MOST_STEPS_WITH_JUMPS = 12
 _CLOSE = 1e-11  # relative difference of need and budget at which Newton has nothing left to gain
 _BALANCED = 1e-8
-_NEARLY_CLOSE, _NEARLY_BALANCED = 1e-6, 1e-5  # a step before that
+_NEARLY_CLOSE, _NEARLY_BALANCED = 5e-5, 5e-4  # a step before that, as it squares what is left
 _MOST_GUESSES = 8
 _NEAR = 0.003  # relative difference of need and budget within which one step leaves less than 1e-7
 
@@ -28,12 +28,15 @@ class ConvergenceError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Deadline:
-    """The end of a search: the slack all edges share, their splits, a slack no plan can beat, and minus `dD_k / dO`."""
+    """The end of a search: the slack all edges share, their splits, and a slack no plan can beat.
+
+    Where slopes jump, minus `dD_k / dO` comes with it, since the splits alone do not tell.
+    """
 
     slack_s: float
     logit: FloatArray
     bound_s: float
-    slope: FloatArray
+    slope: FloatArray | None = None
 
 
 def earliest(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, sure: bool = False) -> Deadline:
@@ -55,7 +58,7 @@ def earliest(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, sure: bool
         next_s = _ahead(foresee(split, found), spare_s, bandwidth_hz, slack_s=slack_s)
         if abs(total_hz - bandwidth_hz) <= close * bandwidth_hz and unbalanced <= balanced:
             growth = np.log((next_s + spare_s) / edge_slack_s)
-            return Deadline(next_s, logit_step(found, edge_slack_s, logit, growth), low, split.slope)
+            return Deadline(next_s, logit_step(found, edge_slack_s, logit, growth), low)
         if not low < next_s < high:
             next_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / float(split.slope.sum()), (low, high))
         growth = np.log((next_s + spare_s) / edge_slack_s)
@@ -91,11 +94,19 @@ class Works(NamedTuple):
 
 
 def starting_work(load: Load, bandwidth_hz: float) -> Works:
-    """The links' rough work, as if the budget were shared equally: `c / (1.5 + y)`, near a pole about `c / 2`."""
-    nominal_hz = bandwidth_hz / max(load.ues.size + load.edges.size, 1)
-    ue = load.ue_least_s * load.ue_snr_hz / (1.5 + np.log1p(load.ue_snr_hz / nominal_hz))
-    backhaul = load.backhaul_least_s * load.backhaul_snr_hz
-    return Works(ue, backhaul / (1.5 + np.log1p(load.backhaul_snr_hz / nominal_hz)))
+    """The links' rough work, as if every UE had the same Hz and every backhaul `sqrt(UEs per edge)` times as much."""
+    favour = max(load.ues.size / max(load.edges.size, 1), 1.0) ** 0.5
+    nominal_hz = bandwidth_hz / max(load.ues.size + load.edges.size * favour, 1.0)
+    backhaul_snr_hz = np.where(load.has_backhaul, load.backhaul_snr_hz, 1.0)
+    backhaul = _work(load.backhaul_least_s, backhaul_snr_hz, nominal_hz * favour)
+    return Works(_work(load.ue_least_s, load.ue_snr_hz, nominal_hz), np.where(load.has_backhaul, backhaul, 0.0))
+
+
+def _work(least_s: FloatArray, snr_hz: FloatArray, nominal_hz: float) -> FloatArray:
+    """`b t` of a link with `nominal_hz`: `c (1 / y - b / s)`, which falls to `c / 2` next to the pole."""
+    ratio = snr_hz / nominal_hz
+    y = np.log1p(ratio)
+    return np.asarray(least_s * snr_hz * np.maximum(1.0 / y - 1.0 / np.maximum(ratio, 1e-3), 0.3 / (1.0 + y)))
 
 
 def starting_logit(load: Load, works: Works, slack_s: FloatArray) -> FloatArray:
