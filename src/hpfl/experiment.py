@@ -1,7 +1,8 @@
 """One experiment from configuration to results: load, assemble, train, watch, write down."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from hpfl.reporting.summary import environment, summarise
 from hpfl.reporting.table import write_table
 from hpfl.reporting.timeline import TimelineFile
 from hpfl.simulation.build import Simulation, build_simulation
+from hpfl.simulation.radio import Recorder
+from hpfl.simulation.trace import TraceFile
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
@@ -89,16 +92,29 @@ def _run(
 ) -> RunResult:
     began = time.perf_counter()
     dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None, progress=hooks.download)
-    simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter)
-    journal = _Journal(config, store, hooks)
-    state = journal.open(simulation.start, resume=resume)
-    state = train(state, simulation.parts, simulation.settings, journal.after_round)
-    journal.close(state)
+    with _tracing(config, resume=resume) as record:
+        simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=record)
+        journal = _Journal(config, store, hooks)
+        state = journal.open(simulation.start, resume=resume)
+        state = train(state, simulation.parts, simulation.settings, journal.after_round)
+        journal.close(state)
     completed = state.round >= config.training.rounds
     result = _result(config, simulation, state, journal.records, began=began, device=device, completed=completed)
     if store is not None:
         _write(store, result)
     return result
+
+
+@contextmanager
+def _tracing(config: Config, *, resume: bool) -> Iterator[Recorder | None]:
+    """What writes the run's trace down, where that is wanted."""
+    network = config.network
+    if not network.write_trace:
+        yield None
+        return
+    sizes = {"num_ues": network.num_ues, "num_edges": network.edges}
+    with closing(TraceFile(Path(network.write_trace), resume=resume, **sizes)) as trace:
+        yield trace.record
 
 
 class _Journal:

@@ -32,7 +32,8 @@ def living(**parts):
 def away(*ues, since=0, until=10**9, count=12):
     """Availability by hand: `ues` are away in the rounds `since` to `until`."""
 
-    def available(number):
+    def available(moment):
+        number, _ = moment
         mask = np.ones(count, dtype=bool)
         mask[list(ues)] = not since <= number < until
         return mask
@@ -278,6 +279,7 @@ def test_a_hand_over_in_mid_upload_leaves_the_old_edge_and_waits_for_the_new_one
 def test_a_fade_lasts_as_many_rounds_as_it_should():
     world = make_world()
     radio = world.executor.radio.__class__(**(vars(world.executor.radio) | {"coherence_rounds": 3}))
-    assert [radio.block(t, 0.0) for t in range(7)] == [0, 0, 0, 1, 1, 1, 2]
+    assert [radio.moment(t, 0.0).block for t in range(7)] == [0, 0, 0, 1, 1, 1, 2]
     seconds = radio.__class__(**(vars(radio) | {"coherence_s": 0.5}))
-    assert [seconds.block(9, t) for t in (0.0, 0.49, 0.5, 1.7)] == [0, 0, 1, 3]
+    assert seconds.moment(9, 0.9, part=2) == (9, 2, 3)
+    assert [seconds.moment(9, t).block for t in (0.0, 0.49, 0.5, 1.7)] == [0, 0, 1, 3]

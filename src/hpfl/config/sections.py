@@ -57,6 +57,8 @@ class NetworkConfig(Section):
     fading: str = key("rayleigh", "small-scale fading")
     coherence_rounds: int = key(1, "rounds for which a fade lasts", unit="rounds", ge=1)
     coherence_s: float = key(0.0, "seconds for which a fade lasts (clock event); 0 goes by rounds", unit="s", ge=0)
+    trace: str = key("", "CSV or Parquet file of gains, compute times, availability to replay; empty draws them")
+    write_trace: str = key("", "CSV file to write the trace that replays this run to; empty writes none")
     backhaul: bool = key(True, "whether edges upload over the radio; false: the one edge is the cloud (fl, pfl)")
     bits_per_parameter: int = key(32, "bits of one model parameter on the air", unit="bit", ge=1, le=64)
 

@@ -19,6 +19,7 @@ from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator
 from hpfl.simulation.living import make_executor
+from hpfl.simulation.radio import Recorder
 from hpfl.training.cloud import CloudSettings
 from hpfl.training.loop import Parts
 from hpfl.training.state import TrainState, initial_state
@@ -49,9 +50,17 @@ class Simulation:
 
 
 def build_simulation(
-    config: Config, dataset: Dataset, *, device: torch.device, stopwatch: Callable[[], float]
+    config: Config,
+    dataset: Dataset,
+    *,
+    device: torch.device,
+    stopwatch: Callable[[], float],
+    record: Recorder | None = None,
 ) -> Simulation:
-    """Draw the network, deal the data, and put the parts of the round together; `config` is resolved."""
+    """Draw the network, deal the data, and put the parts of the round together; `config` is resolved.
+
+    `record` is told of the gains, compute times and availability that a trace of the run holds.
+    """
     streams = Streams(config.training.seed)
     population = make_population(config, dataset, streams)
     dtype = torch.float64 if config.learning.dtype == "float64" else torch.float32
@@ -64,7 +73,9 @@ def build_simulation(
     cohort = _cohort(config, task, dataset, population.shards, device=device, dtype=dtype)
     evaluate = _evaluator(config, cohort, dataset, population)
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=dtype)
-    executor = make_executor(config, task, cohort, population.fleet, sample_bits=float(dataset.sample_bits))
+    executor = make_executor(
+        config, task, cohort, population.fleet, sample_bits=float(dataset.sample_bits), record=record
+    )
     return Simulation(
         task=task,
         population=population,

@@ -44,7 +44,8 @@ class Interval:
     """From one plan to the next aggregation: everything that decides what happens in between.
 
     `must` are the edges at the staleness bound; `ue_fails` and `edge_fails` are the uploads that will be found spoilt
-    when they are complete; `gains` gives the channel of a coherence block; `whole_edge_bits` is an update's full size.
+    when they are complete; `gains` gives the channel of the n-th coherence block from the plan on; `whole_edge_bits` is
+    an update's full size.
     """
 
     links: Links

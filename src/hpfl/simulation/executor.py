@@ -176,13 +176,13 @@ class SimulatedExecutor:
             whole_edge_bits=np.full(self.fleet.num_edges, self.load.edge_bits),
             ue_fails=struck(at("failure/ue", state.round), self.fleet.num_ues, chances.ue_failure)[links.members],
             edge_fails=struck(at("failure/edge", state.round), self.fleet.num_edges, chances.edge_failure),
-            gains=partial(self._gains, members=links.members, distance_m=distance_m),
+            gains=partial(self._gains, state, members=links.members, distance_m=distance_m),
         )
 
     def _whole_work(self, round_number: int) -> Work:
         fleet, load = self.fleet, self.load
         if load.compute_s is not None:
-            seconds = load.compute_s(round_number)
+            seconds = load.compute_s((round_number, 0))
         else:
             seconds = compute_s(
                 load.touched_samples,
@@ -191,20 +191,20 @@ class SimulatedExecutor:
                 cpu_hz=fleet.cpu_hz,
             )
         if load.record is not None:
-            load.record("compute_s", round_number, seconds)
+            load.record("compute_s", (round_number, 0), seconds)
         return Work(
             compute_s=seconds,
             ue_bits=np.full(fleet.num_ues, load.ue_bits),
             edge_bits=np.full(fleet.num_edges, load.edge_bits),
         )
 
-    def _gains(self, block: int, *, members: IntArray, distance_m: FloatArray) -> Gains:
-        return self.radio.gains(block, self.fleet, self.streams, members=members, distance_m=distance_m)
+    def _gains(self, state: TrainState, part: int, *, members: IntArray, distance_m: FloatArray) -> Gains:
+        moment = self.radio.moment(state.round, state.time_s, part)
+        return self.radio.gains(moment, self.fleet, self.streams, members=members, distance_m=distance_m)
 
     def _links(self, state: TrainState, roster: Roster, work: Work) -> Links:
         fleet, members = self.fleet, roster.members
-        block = self.radio.block(state.round, state.time_s)
-        ue_gain, edge_gain = self._gains(block, members=members, distance_m=roster.distance_m)
+        ue_gain, edge_gain = self._gains(state, 0, members=members, distance_m=roster.distance_m)
         return Links(
             edge_gain=edge_gain,
             edge_power_w=fleet.edge_power_w,

@@ -1,5 +1,8 @@
 """From a configuration to the executor of its rounds: radio, load, clock and the life of the network."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +20,9 @@ from hpfl.simulation import round as _round  # noqa: F401  registers its clock
 from hpfl.simulation.clock import CLOCKS, ClockSettings
 from hpfl.simulation.executor import Load, Mishaps, SimulatedExecutor
 from hpfl.simulation.learners import Learners
-from hpfl.simulation.radio import Radio
+from hpfl.simulation.radio import Radio, Recorder
 from hpfl.simulation.roster import Life
+from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
 from hpfl.training.edge import EdgeSettings
 from hpfl.units import db_to_linear, dbm_to_w
 
@@ -26,18 +30,23 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 
-def make_executor(config: Config, task: Task, cohort: Cohort, fleet: Fleet, *, sample_bits: float) -> SimulatedExecutor:
-    """The executor of a resolved configuration."""
+def make_executor(
+    config: Config, task: Task, cohort: Cohort, fleet: Fleet, *, sample_bits: float, record: Recorder | None = None
+) -> SimulatedExecutor:
+    """The executor of a resolved configuration; `record` is told of everything a trace holds."""
+    trace = _trace(config)
     streams = Streams(config.training.seed)
     bits = float(task.spec.num_parameters * config.network.bits_per_parameter)
     return SimulatedExecutor(
         fleet=fleet,
-        radio=_radio(config),
+        radio=replace(_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
         load=Load(
             ue_bits=bits * config.training.edge_rounds,
             edge_bits=bits if config.network.backhaul else 0.0,
             touched_samples=touched_samples(config, cohort.training, fleet.num_samples),
             sample_bits=sample_bits,
+            compute_s=trace.of(COMPUTE_S),
+            record=record,
         ),
         clock=CLOCKS.get(config.training.clock)(_clock_settings(config)),
         learners=Learners(
@@ -52,11 +61,11 @@ def make_executor(config: Config, task: Task, cohort: Cohort, fleet: Fleet, *, s
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
-        life=_life(config.life, fleet, streams),
+        life=_life(config.life, fleet, streams, trace=trace, record=record),
         mishaps=Mishaps(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
-        loses_ues=config.life.loses_ues,
+        loses_ues=config.life.loses_ues or trace.of(AVAILABLE) is not None,
     )
 
 
@@ -89,8 +98,20 @@ def _radio(config: Config) -> Radio:
     )
 
 
-def _life(life: LifeConfig, fleet: Fleet, streams: Streams) -> Life | None:
-    if not life.on:
+def _trace(config: Config) -> Trace:
+    if not config.network.trace:
+        return Trace(Path(), {})
+    trace = read_trace(Path(config.network.trace), num_ues=config.network.num_ues, num_edges=config.network.edges)
+    for what in trace.values:
+        known = trace.of(what)
+        if known is not None:
+            known((config.training.rounds - 1, 0))  # refused now rather than in the middle of the run
+    return trace
+
+
+def _life(life: LifeConfig, fleet: Fleet, streams: Streams, *, trace: Trace, record: Recorder | None) -> Life | None:
+    traced = trace.of(AVAILABLE)
+    if not life.on and traced is None:
         return None
     leaves = TwoState(leave=life.leave, come_back=life.come_back) if life.leave else None
     speeds = (life.speed_m_per_s[0], life.speed_m_per_s[1])
@@ -98,7 +119,8 @@ def _life(life: LifeConfig, fleet: Fleet, streams: Streams) -> Life | None:
         fleet=fleet,
         streams=streams,
         sampling=Sampling(fraction=life.sample_fraction, count=life.sample_count),
-        availability=leaves,
+        availability=traced or leaves,
         mobility=RandomWaypoint.around(fleet, speeds, streams) if life.moves else None,
         edge_death=life.edge_death,
+        record=record,
     )

@@ -83,7 +83,7 @@ def _channel(interval: Interval, settings: ClockSettings, segment: int) -> tuple
         return (interval.links.ue_gain, interval.links.edge_gain), math.inf
     block = math.floor(interval.start_s / settings.coherence_s) + segment
     ends_s = (block + 1) * settings.coherence_s - interval.start_s
-    return interval.gains(block), max(ends_s, 0.0)
+    return interval.gains(segment), max(ends_s, 0.0)
 
 
 def _firing(interval: Interval, course: Course, settings: ClockSettings) -> Firing:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,24 @@ from hpfl.rng import Streams
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-Recorder = Callable[[str, int, NDArray[np.float64] | NDArray[np.bool_]], None]
-"""Told what was drawn: its name, the round or coherence block, one value per member."""
+Recorder = Callable[[str, tuple[int, int], NDArray[Any]], None]
+"""Told what was drawn: its name, the round and the part of it (its coherence blocks, from 0), one value per member."""
 
-Recorded = Callable[[int], FloatArray]
-"""What a trace holds for a round or coherence block, one value per member."""
+Recorded = Callable[[tuple[int, int]], FloatArray]
+"""What a trace holds for a part of a round, one value per member."""
+
+
+class Moment(NamedTuple):
+    """A part of a round (0 when the plan is made) and the number of the fade that lasts then."""
+
+    round: int
+    part: int
+    block: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Where a trace has it."""
+        return self.round, self.part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,34 +49,33 @@ class Radio:
     edge_gain: Recorded | None = None
     record: Recorder | None = None
 
-    def block(self, round_number: int, time_s: float) -> int:
-        """The number of the fade that a plan made now will meet."""
-        if self.coherence_s:
-            return math.floor(time_s / self.coherence_s)
-        return round_number // self.coherence_rounds
+    def moment(self, round_number: int, time_s: float, part: int = 0) -> Moment:
+        """The fade that a plan made now will meet, or the one `part` blocks later."""
+        first = math.floor(time_s / self.coherence_s) if self.coherence_s else round_number // self.coherence_rounds
+        return Moment(round_number, part, first + part)
 
     def gains(
-        self, block: int, fleet: Fleet, streams: Streams, *, members: IntArray, distance_m: FloatArray
+        self, moment: Moment, fleet: Fleet, streams: Streams, *, members: IntArray, distance_m: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Power gains of the members' links and of all backhauls; `distance_m` is over all UEs."""
-        ue_gain = self._ue_gain(block, fleet, streams, members=members, distance_m=distance_m)
+        ue_gain = self._ue_gain(moment, fleet, streams, members=members, distance_m=distance_m)
         if self.edge_gain is not None:
-            edge_gain = self.edge_gain(block)
+            edge_gain = self.edge_gain(moment.key)
         else:
-            fade = self.fading(streams.at("fading/edge", block), fleet.num_edges)
+            fade = self.fading(streams.at("fading/edge", moment.block), fleet.num_edges)
             edge_gain = self.edge_path.gain(fleet.edge_distance_m, streams.at("path/edge")) * fade
         if self.record is not None:
-            self.record("edge_gain", block, edge_gain)
+            self.record("edge_gain", moment.key, edge_gain)
         return ue_gain, edge_gain
 
     def _ue_gain(
-        self, block: int, fleet: Fleet, streams: Streams, *, members: IntArray, distance_m: FloatArray
+        self, moment: Moment, fleet: Fleet, streams: Streams, *, members: IntArray, distance_m: FloatArray
     ) -> FloatArray:
         if self.ue_gain is not None:
-            everyone = self.ue_gain(block)
+            everyone = self.ue_gain(moment.key)
         else:
-            fade = self.fading(streams.at("fading/ue", block), fleet.num_ues)
+            fade = self.fading(streams.at("fading/ue", moment.block), fleet.num_ues)
             everyone = self.ue_path.gain(distance_m, streams.at("path/ue")) * fade
         if self.record is not None:
-            self.record("ue_gain", block, everyone)
+            self.record("ue_gain", moment.key, everyone)
         return everyone[members]

@@ -1,6 +1,6 @@
 """Who takes part: every edge round's UEs, from the moment it starts until its update is at the cloud or lost."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from hpfl.network.mobility import RandomWaypoint, Walk
 from hpfl.network.sampling import Sampling, sampled
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
+from hpfl.simulation.radio import Recorded, Recorder
 from hpfl.training.state import TrainState
 
 FloatArray = NDArray[np.float64]
@@ -66,14 +67,17 @@ class Life:
     fleet: Fleet
     streams: Streams
     sampling: Sampling
-    availability: TwoState | Callable[[int], BoolArray] | None = None
+    availability: TwoState | Recorded | None = None
     mobility: RandomWaypoint | None = None
     edge_death: float = 0.0
+    record: Recorder | None = None
 
     def roster(self, state: TrainState, delivered: BoolArray) -> Roster:
         """Move the network to this round, take leave of those who left, and fill the edge rounds that start."""
         edge_of_ue, distance_m, places = self._places(state)
         available, seen = self._present(state)
+        if self.record is not None and self.availability is not None:
+            self.record("available", (state.round, 0), available)
         serves, starts = self._serving(state), state.awaiting.copy()
         serves[(serves >= 0) & starts[serves]] = -1
         gone = (serves >= 0) & ~delivered & (~available | (serves != edge_of_ue))
@@ -113,7 +117,7 @@ class Life:
         if self.availability is None:
             return np.ones(self.fleet.num_ues, dtype=np.bool_), {}
         if not isinstance(self.availability, TwoState):
-            return self.availability(state.round), {}
+            return self.availability((state.round, 0)) > 0, {}
         before = state.clock.get(AVAILABLE)
         if before is None:
             available = np.ones(self.fleet.num_ues, dtype=np.bool_)
