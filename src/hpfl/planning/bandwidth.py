@@ -17,7 +17,7 @@ from hpfl.planning.outcome import Allocation, realise
 from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
 
 CERTIFIED_GAP = 1e-6
-_EXPECTED_GAP = 1e-10
+_EXPECTED_GAP = 1e-9
 _ROUNDING = 1e-12  # kept free of the budget, so that a sum in any order stays within it
 _TINY = 1e-100
 

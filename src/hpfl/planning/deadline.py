@@ -130,10 +130,24 @@ def _phase_sum(load: Load, ue: FloatArray) -> FloatArray:
 
 
 def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float, FloatArray]:
-    """A first deadline and first splits, from edges that need `work / slack` Hz."""
+    """A first deadline and first splits, from links that need `work / slack` Hz."""
     works = starting_work(load, bandwidth_hz)
     work = edge_work(load, works)
-    slack_s = float(work.sum()) / bandwidth_hz
+    slack_s = _filling(work, spare_s, bandwidth_hz, float(work.sum()) / bandwidth_hz)
+    longest_s = float(load.spare_s.max(initial=0.0))
+    for _ in range(_MOST_GUESSES):
+        if slack_s > 3.0 * longest_s:  # no UE has so much time to spare that it would need less
+            break
+        before_s, within = slack_s, (slack_s + spare_s)[load.edge_of]
+        work = edge_work(load, works._replace(ue=works.ue * (within / (within + load.spare_s))))
+        slack_s = _filling(work, spare_s, bandwidth_hz, slack_s)
+        if abs(slack_s - before_s) < 0.2 * before_s:
+            break
+    return slack_s, starting_logit(load, works, slack_s + spare_s)
+
+
+def _filling(work: FloatArray, spare_s: FloatArray, bandwidth_hz: float, slack_s: float) -> float:
+    """About the slack with which edges that need `work / slack` Hz fill the budget."""
     for _ in range(_MOST_GUESSES):
         parts = work / (slack_s + spare_s)
         total = float(np.add.reduce(parts))
@@ -141,7 +155,7 @@ def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float,
         slack_s = max(slack_s + step_s, 0.05 * slack_s)
         if abs(step_s) < 0.05 * slack_s:
             break
-    return slack_s, starting_logit(load, works, slack_s + spare_s)
+    return slack_s
 
 
 def bound_s(split: Split, spare_s: FloatArray, bandwidth_hz: float) -> float:
