@@ -211,6 +211,12 @@ class Nodes:
         self.tasks[name] = self.loop.run(begin(), 5)
 
 
+def refused(hub):
+    """Refusals so far, by rule."""
+    samples = [sample for family in hub.metrics.refused.collect() for sample in family.samples]
+    return {sample.labels["code"]: sample.value for sample in samples if sample.name.endswith("_total")}
+
+
 class Proxy:
     """A TCP link that can be cut: bytes pass both ways until then, and new connections are refused while it is cut."""
 

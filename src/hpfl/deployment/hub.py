@@ -53,7 +53,7 @@ class Child:
             log("child does not read", level=logging.WARNING, child=self.name)
             self.drop()
             raise ConnectionError(f"{self.name} took no message for {self.limits.idle_s} s") from None
-        except (asyncio.InvalidStateError, grpc.RpcError, grpc.aio.UsageError) as error:
+        except (asyncio.InvalidStateError, grpc.RpcError, grpc.aio.BaseError) as error:
             raise ConnectionError(f"{self.name} is gone") from error
         self.sent_bytes += len(frame)
 
@@ -163,8 +163,8 @@ class Hub:
             await child.send(welcome)
             self.spawn(self._parent.attached(child))
             await self._listen(child)
-        except ConnectionError:
-            pass
+        except (ConnectionError, grpc.aio.BaseError) as error:
+            log("stream broke", level=logging.DEBUG, child=child.name, reason=str(error))
         finally:
             self._leave(child)
 

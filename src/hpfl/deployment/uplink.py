@@ -78,7 +78,7 @@ class Uplink:
         try:
             async with asyncio.timeout(self.idle_s):
                 await self.call.write(frame)
-        except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError, grpc.aio.UsageError) as error:
+        except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError, grpc.aio.BaseError) as error:
             raise ConnectionError("the parent is gone") from error
         self.sent_bytes += len(frame)
 
@@ -108,7 +108,7 @@ async def _one_session(
         call = channel.stream_stream(METHOD)()
         try:
             return await session(Uplink(call, settings.limits.idle_s))
-        except (grpc.RpcError, ConnectionError, TimeoutError) as error:
+        except (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError, ConnectionError, TimeoutError) as error:
             await _judge(error, call, parent)
             return False
         finally:
