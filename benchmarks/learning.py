@@ -23,7 +23,7 @@ import os
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -395,8 +395,8 @@ def against(work: str, job: Job, bars: dict[str, float | None], repeat: int) -> 
     return rows
 
 
-def cpu_rows(arguments: argparse.Namespace) -> list[Row]:
-    sizes, rows = np.full(UES, 300), []
+def cpu_rows(arguments: argparse.Namespace) -> Iterator[Row]:
+    sizes = np.full(UES, 300)
 
     def mlp(alpha: float, batch_size: int | None) -> Job:
         training = LocalTraining(inner_lr=alpha, outer_lr=0.07, batch_size=batch_size)
@@ -428,8 +428,7 @@ def cpu_rows(arguments: argparse.Namespace) -> list[Row]:
     }
     for name, work in works.items():
         if arguments.only in name:
-            rows += work()
-    return rows
+            yield from work()
 
 
 def gram_row(job: Job) -> Row:
@@ -441,13 +440,12 @@ def gram_row(job: Job) -> Row:
     return Row("inner products of J1, once", first - timed(step, 3, "cpu"), "s", None, None, None, None)
 
 
-def cuda_rows(arguments: argparse.Namespace) -> list[Row]:
+def cuda_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     """The paper's settings: 200 UEs with 50 to 350 samples each, full batch, all taking part."""
     sizes = np.random.default_rng(3).integers(50, 351, UES)
     mlp = two_label_job(sizes, LocalTraining(inner_lr=0.03, outer_lr=0.07), arguments.data_dir)
     sizes = (sizes * 40000 / sizes.sum()).astype(np.int64)
     lenet = cifar_job(sizes, LocalTraining(inner_lr=0.02, outer_lr=0.06))
-    rows = []
     for work, job, bar in (("paper-mnist, H200", mlp, 5.0), ("paper-cifar10, H200", lenet, 60.0)):
         if arguments.only not in work:
             continue
@@ -456,10 +454,9 @@ def cuda_rows(arguments: argparse.Namespace) -> list[Row]:
         step = ours(job, "cuda", memory_gb=8.0)
         step(0)
         value = timed(step, arguments.repeat, "cuda") * 1e3
-        rows.append(Row(work, value, "ms", bar, value <= bar, None, None))
+        yield Row(work, value, "ms", bar, value <= bar, None, None)
         peak = torch.cuda.max_memory_reserved() / 1e9
-        rows.append(Row(f"{work}, memory", peak, "GB", 8.0, peak < 8.0, None, None))
-    return rows
+        yield Row(f"{work}, memory", peak, "GB", 8.0, peak < 8.0, None, None)
 
 
 def main() -> None:
