@@ -18,6 +18,7 @@ from hpfl.registry import Registry
 from hpfl.training.cloud import AGGREGATIONS
 
 PositiveInt = Annotated[int, Field(ge=1)]
+PathLossName = Literal["power-law", "umi", "uma", "sionna-umi", "sionna-uma"]
 
 
 def _known(registry: Registry[Any], name: str) -> str:
@@ -54,6 +55,13 @@ class NetworkConfig(Section):
     ue_gain_db: float = key(-36.0, "power gain at 1 m between UE and edge, o_i", unit="dB", ge=-200, le=100)
     edge_gain_db: float = key(-40.0, "power gain at 1 m between edge and cloud, o_k", unit="dB", ge=-200, le=100)
     path_loss_exponent: float = key(2.0, "gain falls as distance to the minus this", ge=0, le=10)
+    ue_path_loss: PathLossName = key(
+        "power-law", "path loss UE to edge: power-law (the paper), 3GPP umi, uma, sionna-*"
+    )
+    edge_path_loss: PathLossName = key(
+        "power-law", "path loss edge to cloud: power-law (the paper), 3GPP umi, uma, sionna-*"
+    )
+    carrier_ghz: float = key(3.5, "carrier frequency (path losses of TR 38.901)", unit="GHz", ge=0.5, le=100)
     fading: str = key("rayleigh", "small-scale fading")
     coherence_rounds: int = key(1, "rounds for which a fade lasts", unit="rounds", ge=1)
     coherence_s: float = key(0.0, "seconds for which a fade lasts (clock event); 0 goes by rounds", unit="s", ge=0)
