@@ -12,7 +12,7 @@ import numpy as np
 from hpfl.planning.deadline import ConvergenceError, Deadline, bound_s, earliest
 from hpfl.planning.demand import Split, slacks
 from hpfl.planning.link import LN2, link_curve
-from hpfl.planning.load import Load, load_of, ue_curve
+from hpfl.planning.load import Load, for_each_chunk, load_of, ue_curve
 from hpfl.planning.outcome import Allocation, realise
 from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
 
@@ -86,7 +86,9 @@ def _links(problem: RoundProblem, load: Load, found: Deadline, spare_s: FloatArr
     links = _Links.silent(problem)
     phase_slack_s, backhaul_slack_s = slacks(load, found.slack_s + spare_s, found.logit)
     hz, phase_slope = np.zeros((2, load.edges.size))
-    for part, segments in load.chunks:
+
+    def allot(chunk: int) -> None:
+        part, segments = load.chunks[chunk]
         curve = ue_curve(load, part, phase_slack_s)
         ue_hz = load.ue_snr_hz[part] * curve.bandwidth
         slope = ue_hz * (curve.decay / load.ue_least_s[part])
@@ -94,6 +96,8 @@ def _links(problem: RoundProblem, load: Load, found: Deadline, spare_s: FloatArr
         starts = load.starts[segments] - part.start
         hz[load.fed[segments]] = np.add.reduceat(ue_hz, starts)
         phase_slope[load.fed[segments]] = np.add.reduceat(slope, starts)
+
+    for_each_chunk(load, allot)
     curve = link_curve(np.maximum(backhaul_slack_s / load.backhaul_least_s, _TINY))
     backhaul_hz = load.backhaul_snr_hz * curve.bandwidth
     backhaul_slope = backhaul_hz * curve.decay / load.backhaul_least_s

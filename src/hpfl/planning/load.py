@@ -5,6 +5,8 @@ slack `X = O - least_s[k]`, which splits into `g` for the UE phase and `h = X - 
 `g + spare_s[i]` beyond its own `T_min`. Nothing is ever the small difference of two large times.
 """
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,7 +16,8 @@ import numpy as np
 from hpfl.planning.link import LN2, LinkCurve, energy_nats, link_curve
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
 
-_LINKS_PER_CHUNK = 1 << 13  # a chunk's arrays stay in the cache
+_LINKS_PER_CHUNK = 1 << 15  # a chunk's arrays stay in the cache
+_CHUNKS_FOR_TWO = 8  # from here on a second thread is worth its start
 _LEAST_RATIO = 1e-100  # below, curvatures leave the range of float64
 
 
@@ -164,11 +167,26 @@ def _ue_ratio(load: Load, links: slice, phase_slack_s: FloatArray) -> FloatArray
 def _phase_sums(load: Load, phase_slack_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sums over each edge's UEs of the least bandwidth, minus its slope, and its curvature; ones without UEs."""
     sums = (np.zeros(phase_slack_s.shape), np.ones(phase_slack_s.shape), np.ones(phase_slack_s.shape))
-    for chunk, (links, segments) in enumerate(load.chunks):
+
+    def add(chunk: int) -> None:
+        links, segments = load.chunks[chunk]
         parts = _chunk_sums(load, chunk, ue_curve(load, links, phase_slack_s))
         for total, part in zip(sums, parts, strict=True):
             total[..., load.fed[segments]] = part
+
+    for_each_chunk(load, add)
     return sums
+
+
+def for_each_chunk(load: Load, work: Callable[[int], None]) -> None:
+    """Call `work` with the number of every chunk, two at a time where there are many; chunks must not overlap."""
+    count = len(load.chunks)
+    if count < _CHUNKS_FOR_TWO:
+        for chunk in range(count):
+            work(chunk)
+        return
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(count)))
 
 
 def _chunk_sums(load: Load, chunk: int, curve: LinkCurve) -> tuple[FloatArray, FloatArray, FloatArray]:
