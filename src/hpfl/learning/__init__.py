@@ -2,6 +2,7 @@
 
 from hpfl.learning import objectives as _objectives  # noqa: F401  fills the registry
 from hpfl.learning.cohort import Cohort, CohortUpdates, Evaluation, NonFiniteUpdateError, TestData
+from hpfl.learning.errors import LearningError
 from hpfl.learning.losses import LOSSES
 from hpfl.learning.models import MODELS
 from hpfl.learning.objective import OBJECTIVES, LocalTraining
@@ -14,6 +15,7 @@ __all__ = [
     "Cohort",
     "CohortUpdates",
     "Evaluation",
+    "LearningError",
     "LocalTraining",
     "NonFiniteUpdateError",
     "ParameterSpec",

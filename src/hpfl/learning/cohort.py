@@ -15,6 +15,7 @@ from torch import Tensor
 from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
 from hpfl.learning.chain.engine import ChainEngine
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of
+from hpfl.learning.errors import LearningError
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
@@ -106,7 +107,7 @@ class Cohort:
         self._free = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5) - self.samples.bytes_beyond(inputs, targets)
         if self._free <= 0:
             data_gb = self.samples.nbytes / 1e9
-            raise ValueError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")
+            raise LearningError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")
         chain = ChainEngine.choose(self.task, training, self.samples.example(2)[0]) if layerwise else None
         padding = _LITTLE_PADDING if self.device.type == "cpu" or not (chain and chain.dense) else _MOST_PADDING
         self._whole = Layout.of(self.samples.shards.sizes, padding)
@@ -279,7 +280,7 @@ class Cohort:
 def _refuse_empty(ues: IntArray, sizes: IntArray) -> None:
     empty = ues[sizes[ues] == 0]
     if len(empty):
-        raise ValueError(f"UE {int(empty[0])} takes part but its shard is empty; wanted at least one sample")
+        raise LearningError(f"UE {int(empty[0])} takes part but its shard is empty; wanted at least one sample")
 
 
 def _reported(

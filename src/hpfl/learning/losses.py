@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from torch import Tensor, nn
 
+from hpfl.learning.errors import LearningError
 from hpfl.registry import Registry
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -67,7 +68,7 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor | None:
 def refuse_trainable(loss: LossFunction) -> None:
     """Refuse a loss that would have to be trained itself."""
     if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
-        raise ValueError(
+        raise LearningError(
             f"the loss {type(loss).__name__} has parameters of its own; only the model's are trained: "
             "move them into the model"
         )

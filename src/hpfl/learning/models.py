@@ -6,6 +6,7 @@ from math import prod
 
 from torch import nn
 
+from hpfl.learning.errors import LearningError
 from hpfl.registry import Registry
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
@@ -26,7 +27,7 @@ def lenet5(input_shape: Sequence[int], num_outputs: int) -> nn.Module:
     """LeNet-5: two convolutions, three dense layers (section 7.1), with ReLU and max pooling."""
     channels, height, width = input_shape
     if min(height, width) < 16:
-        raise ValueError(f"lenet5 wants images of at least 16 x 16 pixels; these have {height} x {width}")
+        raise LearningError(f"lenet5 wants images of at least 16 x 16 pixels; these have {height} x {width}")
     features = 16 * _after_lenet_convolutions(height) * _after_lenet_convolutions(width)
     return nn.Sequential(
         nn.Conv2d(channels, 6, 5),

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
+from hpfl.learning.errors import LearningError
 from hpfl.registry import Registry
 
 Role = Literal["support", "query", "hessian"]
@@ -109,4 +110,4 @@ def meta_gradient(direction: Any, path: list[Gradient], outer: Gradient) -> Meta
 
 def _check(holds: bool, field: str, value: object, wanted: str) -> None:
     if not holds:
-        raise ValueError(f"learning.{field} is {value!r}; wanted {wanted}")
+        raise LearningError(f"learning.{field} is {value!r}; wanted {wanted}")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from hpfl.learning.errors import LearningError
 from hpfl.learning.losses import LOSSES, LossFunction, per_sample, refuse_trainable
 from hpfl.learning.models import MODELS
 from hpfl.rng import Stream
@@ -117,7 +118,7 @@ def make_task(
     refuse_trainable(loss_function)
     trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not trainable:
-        raise ValueError(f"the model {type(module).__name__} has no trainable parameters; there is nothing to learn")
+        raise LearningError(f"the model {type(module).__name__} has no trainable parameters; there is nothing to learn")
     spec = ParameterSpec(tuple(trainable), tuple(tuple(p.shape) for p in trainable.values()))
     return Task(module, loss_function, spec, build)
 
@@ -127,12 +128,12 @@ def refuse_stateful(module: nn.Module) -> None:
     for name, part in module.named_modules():
         where = f"layer {name!r} ({type(part).__name__})"
         if isinstance(part, nn.modules.batchnorm._BatchNorm) or getattr(part, "track_running_stats", False):
-            raise ValueError(
+            raise LearningError(
                 f"{where} keeps running statistics that change in training, which have no place in a UE's gradient; "
                 "use nn.GroupNorm, nn.LayerNorm or nn.InstanceNorm2d without running statistics instead"
             )
         if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
-            raise ValueError(
+            raise LearningError(
                 f"{where} draws random numbers outside the keyed streams, so a run would not repeat; set p = 0 and use "
                 "weight decay or smaller models against overfitting"
             )
@@ -146,12 +147,12 @@ def check_model(task: Task, inputs: Tensor) -> None:
         both, alone = module(inputs[:2]), module(inputs[:1])
     for name, buffer in module.named_buffers():
         if not torch.equal(before[name], buffer):
-            raise ValueError(
+            raise LearningError(
                 f"buffer {name!r} changes in training, which has no place in a UE's gradient; keep such state out of "
                 "the model, or use a layer without it (nn.GroupNorm, nn.LayerNorm)"
             )
     if not torch.allclose(both[:1], alone, rtol=1e-2, atol=1e-3):
-        raise ValueError("a sample's outputs depend on the other samples of its batch; wanted a model without that")
+        raise LearningError("a sample's outputs depend on the other samples of its batch; wanted a model without that")
 
 
 def _builder(
@@ -186,4 +187,4 @@ def _imported(path: str, key: str) -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"{key} is {path!r}; wanted an importable module:callable ({error})") from error
+        raise LearningError(f"{key} is {path!r}; wanted an importable module:callable ({error})") from error
