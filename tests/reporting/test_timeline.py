@@ -1,0 +1,118 @@
+import itertools
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import hpfl
+from hpfl.cli import app
+from hpfl.reporting.gantt import draw_timeline
+from hpfl.reporting.store import OutputError
+from hpfl.reporting.table import write_table
+from hpfl.reporting.timeline import INSTANTS, TimelineFile, bars, read_timeline
+from hpfl.training.phases import Phases
+
+SMALL = [
+    "network.edges=4",
+    "network.ues_per_edge=3",
+    "data.samples_per_ue=[5, 20]",
+    "evaluation.test_samples=5",
+    "evaluation.every=100",
+    "planning.max_edges=2",
+    "planning.planner=random",
+    "training.rounds=6",
+]
+
+
+@pytest.fixture(scope="module", params=["round", "event"])
+def run(request, tmp_path_factory):
+    out = tmp_path_factory.mktemp("timeline") / request.param
+    hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, f"training.clock={request.param}"]), out=out)
+    return out
+
+
+def phases(number, edge=0, start_s=0.0):
+    return Phases(
+        round=number,
+        edge=np.array([edge]),
+        phase=np.array([3]),
+        start_s=np.array([start_s]),
+        end_s=np.array([start_s + 1.0]),
+        base_round=np.array([0]),
+        bits=np.array([0.0]),
+    )
+
+
+def test_an_edges_phases_follow_each_other_without_gap_or_overlap(run):
+    rounds = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    for edge in range(4):
+        own = [row for row in read_timeline(run) if row["edge"] == edge and row["phase"] not in INSTANTS]
+        assert own[0]["start_s"] == 0.0
+        assert all(one["end_s"] == pytest.approx(two["start_s"]) for one, two in itertools.pairwise(own))
+        assert own[-1]["end_s"] == pytest.approx(rounds[-1]["time_s"])
+
+
+def test_the_timelines_bits_are_the_records(run):
+    rounds = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    for record in rounds:
+        sent = sum(row["bits"] for row in read_timeline(run, (record["round"], record["round"])))
+        assert sent == pytest.approx(record["uplink_bits"])
+
+
+def test_a_phase_that_spans_rounds_is_one_bar(tmp_path):
+    timeline = TimelineFile(tmp_path)
+    for number in range(3):
+        timeline.append(phases(number + 1, start_s=float(number)))
+    timeline.close()
+    (bar,) = bars(read_timeline(tmp_path))
+    assert (bar.start_s, bar.end_s, bar.round) == (0.0, 3.0, 3)
+
+
+def test_rewinding_drops_later_rounds_and_half_a_line(tmp_path):
+    timeline = TimelineFile(tmp_path)
+    for number in range(1, 5):
+        timeline.append(phases(number))
+    timeline.close()
+    with (tmp_path / "timeline.jsonl").open("a") as file:
+        file.write('{"round": 5, "ed')
+    timeline.rewind(2)
+    timeline.append(phases(3, edge=7))
+    timeline.close()
+    assert [(row["round"], row["edge"]) for row in read_timeline(tmp_path)] == [(1, 0), (2, 0), (3, 7)]
+
+
+def test_damage_and_absence_are_named(tmp_path):
+    with pytest.raises(OutputError, match="is missing"):
+        read_timeline(tmp_path)
+    (tmp_path / "timeline.jsonl").write_text('{"round": 1}\n')
+    with pytest.raises(OutputError, match="line 1 is not a phase"):
+        read_timeline(tmp_path)
+
+
+def test_the_picture_is_drawn_and_repeats(run, tmp_path):
+    one = draw_timeline(run, tmp_path / "one.png").read_bytes()
+    assert one.startswith(b"\x89PNG")
+    assert one == draw_timeline(run, tmp_path / "two.png").read_bytes()
+    assert one != draw_timeline(run, tmp_path / "some.png", (1, 3)).read_bytes()
+
+
+def test_the_command_draws_and_refuses_in_one_line(run, tmp_path):
+    runner = CliRunner()
+    done = runner.invoke(app, ["timeline", str(run), "--rounds", "2:4", "--out", str(tmp_path / "t.svg")])
+    assert done.exit_code == 0
+    assert (tmp_path / "t.svg").exists()
+    for wrong in (["--rounds", "4:2"], ["--rounds", "x"], ["--rounds", "90:95"], ["--out", "t.gif"]):
+        refused = runner.invoke(app, ["timeline", str(run), *wrong])
+        assert refused.exit_code == 2
+        assert refused.stderr.startswith("hpfl: ")
+        assert refused.stderr.count("\n") == 1
+
+
+def test_a_table_in_pieces_is_the_table_in_one(tmp_path, monkeypatch):
+    columns = {"ue": np.arange(10), "accuracy": np.where(np.arange(10) % 3, 0.1 * np.arange(10), np.nan)}
+    write_table(tmp_path / "one.csv", columns)
+    monkeypatch.setattr("hpfl.reporting.table.ROWS_PER_PIECE", 3)
+    write_table(tmp_path / "pieces.csv", columns)
+    assert (tmp_path / "one.csv").read_text() == (tmp_path / "pieces.csv").read_text()
+    assert (tmp_path / "one.csv").read_text().splitlines()[1] == "0,"
