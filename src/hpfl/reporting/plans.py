@@ -11,7 +11,14 @@ from hpfl.planning.problem import FloatArray, IntArray, Plan, RoundProblem
 
 MOST_ROWS = 40  # more edges than this are summed up: nobody reads a table of a thousand
 BAR_WIDTH = 40
-_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
+_PREFIXES = (
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "u"),
+)  # "u": a terminal may know no Greek
 
 
 def print_plan(problem: RoundProblem, plan: Plan, *, planning_s: float, console: Console) -> None:
