@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulation_worlds import by_hand, make_world, memory_of
+from simulation_worlds import BITS, by_hand, make_world, memory_of
 
 from hpfl.simulation.clock import ClockSettings, Work
 from hpfl.simulation.event import EventClock
@@ -198,3 +198,23 @@ def test_an_edge_that_waited_is_no_slower_than_one_that_starts_from_zero():
         latencies.append([record.latency_s for _, record in played])
     assert latencies[0][0] == latencies[0][1]
     assert all(carried < fresh for fresh, carried in latencies[1:])
+
+
+def test_a_broadcast_to_all_supersedes_what_is_in_flight_and_everybody_starts_anew():
+    world = make_world(planner="scripted", memory={"script": [[0], [1]]}, broadcast="all")
+    state, first = play_round(world.state, world.parts, world.settings)
+    assert first.superseded == (1, 2, 3)
+    assert state.awaiting.all()
+    state, second = play_round(state, world.parts, world.settings)
+    assert (second.aggregated, second.staleness, second.superseded) == ((1,), (0,), (0, 2, 3))
+    assert [base for base, edge, _ in world.executor.learners.asked if edge == 2] == [0, 1]
+
+
+def test_what_was_sent_before_an_update_was_superseded_is_sent_again():
+    world = make_world(trigger="first", max_edges=1, planner="shpfl", broadcast="all")
+    state, record = play_round(world.state, world.parts, world.settings)
+    assert (state.clock["ue_bits"] < BITS).any()
+    observed = world.executor.observe(state)
+    assert (observed.links.ue_bits == BITS).all()
+    assert (observed.links.edge_bits == BITS).all()
+    assert len(record.superseded) == 3
