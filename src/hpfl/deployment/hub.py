@@ -224,6 +224,7 @@ class Hub:
                 self._handle(child, inbox.feed(data))
             except RefusedError as error:
                 await self._refuse(child, error)
+            del data  # the next read may be long in coming, and a thousand streams would keep a thousand updates
 
     def _handle(self, child: Child, came: tuple[Tag, Any] | None) -> None:
         if came is None:

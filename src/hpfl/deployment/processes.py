@@ -6,6 +6,7 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
+from hpfl.deployment.allocation import return_large_blocks
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
@@ -17,6 +18,7 @@ from hpfl.deployment.ue import Ue
 
 async def run_edge(settings: EdgeNodeSettings) -> None:
     """Run an edge; a signal ends it once what it is sending has gone."""
+    return_large_blocks()
     stop = asyncio.Event()
     stop_on_signals(stop)
     edge = Edge(settings, Experiment(settings))

@@ -32,7 +32,7 @@ class LimitSettings(Section):
     update_norm: float = key(1e3, "largest Euclidean norm of an update", gt=0)
     num_samples: int = key(10_000_000, "most samples a UE may declare", unit="samples", ge=1)
     connections: int = key(4096, "connections a server holds at once", ge=1)
-    buffer_mb: float = key(32.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
+    buffer_mb: float = key(6.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
     refusals: int = key(50, "refused messages after which a child is cut off", ge=1)
     handshake_s: float = key(10.0, "seconds a connection has to prove who it is", unit="s", gt=0)
     idle_s: float = key(

@@ -67,12 +67,14 @@ class Uplink:
             if data is grpc.aio.EOF:
                 return
             self.received_bytes += len(data)
+            came = None
             try:
                 came = inbox.feed(data)
                 if came is not None:
                     handle(*came)
             except RefusedError as error:
                 log("refused parent's message", level=logging.WARNING, code=error.code, reason=error.reason)
+            del data, came  # a model would be kept until the next message
 
     async def _write(self, frame: bytes) -> None:
         try:
