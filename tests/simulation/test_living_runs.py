@@ -131,3 +131,23 @@ def test_a_run_with_an_event_clock_and_all_of_life_resumes_to_the_same_bits(tmp_
     lines = [(tmp_path / name / "timeline.jsonl").read_text() for name in ("whole", "parts")]
     assert lines[0] == lines[1]
     assert sum(row["num_lost"] for row in whole.rounds) > 0
+
+
+def test_evaluating_some_ues_leaves_the_rest_blank_and_the_training_alone(tmp_path):
+    some = hpfl.run(config("evaluation.ues=6"), out=tmp_path / "run")
+    everyone = hpfl.run(config())
+    assert all(torch.equal(some.model[name], everyone.model[name]) for name in some.model)
+    evaluated = np.isfinite(some.ues["loss"])
+    assert evaluated.sum() == 6
+    assert np.allclose(some.ues["loss"][evaluated], everyone.ues["loss"][evaluated])
+    assert np.allclose(some.ues["personalised_accuracy"][evaluated], everyone.ues["personalised_accuracy"][evaluated])
+    assert some.rounds[-1]["loss"] == pytest.approx(np.mean(some.ues["loss"][evaluated]))
+    assert len((tmp_path / "run" / "ues.csv").read_text().splitlines()) == 21
+
+
+def test_massive_in_small_plays_its_rounds():
+    small = ["network.edges=20", "network.ues_per_edge=50", "training.rounds=2", "evaluation.ues=20"]
+    result = hpfl.run(hpfl.load("massive", overrides=small))
+    assert [row["num_participants"] for row in result.rounds] == [100, 100]
+    assert [row["num_aggregated"] for row in result.rounds] == [20, 20]
+    assert result.summary["num_ues"] == 1000
