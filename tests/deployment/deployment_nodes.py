@@ -1,7 +1,9 @@
 """Clouds, edges and UEs inside one test process, on loopback, with real certificates."""
 
 import asyncio
+import importlib.util
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -24,6 +26,11 @@ from hpfl.deployment.settings import (
 )
 from hpfl.deployment.ue import Ue
 from hpfl.training.loop import train
+
+_SCRIPT = Path(__file__).parents[2] / "scripts" / "audit_recurrence.py"
+_spec = importlib.util.spec_from_file_location("audit_recurrence", _SCRIPT)
+audit_script = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(audit_script)
 
 SMALL = [
     "network.edges=2",

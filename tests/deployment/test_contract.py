@@ -1,9 +1,14 @@
+import json
+
+import numpy as np
 import pytest
 import torch
-from deployment_nodes import SMALL, Nodes
+from deployment_nodes import SMALL, Nodes, audit_script
+from safetensors.numpy import load_file
 
 import hpfl
 from hpfl.data.sources import load_dataset
+from hpfl.deployment.local import LocalOptions, Supervisor, lay_out
 from hpfl.simulation.build import build_simulation
 from hpfl.training.loop import train
 
@@ -46,3 +51,43 @@ def test_deployed_parameters_are_the_simulated_ones_after_every_round(case, cert
     for one, other in zip(deployed, expected, strict=True):
         assert float((one - other).abs().max()) <= 1e-6
     assert float((expected[-1] - expected[0]).abs().max()) > 1e-3
+
+
+def test_separate_processes_give_the_simulated_parameters_after_every_round(tmp_path):
+    config = hpfl.load("quickstart", overrides=[*SMALL, "network.ues_per_edge=1", "evaluation.every=1"])
+    expected = simulated(config)
+    supervisor = Supervisor(lay_out(tmp_path, config, LocalOptions(paced=False)))
+    supervisor.start()
+    try:
+        assert supervisor.watch(lambda: None) == 0
+    finally:
+        supervisor.stop()
+    run = tmp_path / "run"
+    deployed = recomputed_rounds(run)
+    assert len(deployed) == len(expected)
+    for one, other in zip(deployed, expected, strict=True):
+        assert float(np.abs(one - other.numpy()).max()) <= 1e-6
+    assert set(supervisor.restarts.values()) == {0}
+    records = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    assert [record["aggregated"] for record in records] == [[0, 1]] * 3
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["completed"]
+    assert summary["final_personalised_accuracy"] == pytest.approx(records[-1]["personalised_accuracy"])
+    reference = hpfl.run(config)
+    assert summary["final_meta_loss"] == pytest.approx(reference.summary["final_meta_loss"], abs=1e-5)
+    assert summary["final_personalised_accuracy"] == pytest.approx(reference.summary["final_personalised_accuracy"])
+    final = load_file(run / "model.safetensors")
+    for name, part in reference.model.items():
+        np.testing.assert_allclose(final[name], part.numpy(), atol=1e-6)
+
+
+def recomputed_rounds(run):
+    """Parameters after every round, from the audit log alone."""
+    audit_script.audit(run)
+    start, *rounds = audit_script.lines_of(run / "audit.jsonl")
+    params = load_file(run / start["file"])["params"]
+    after = []
+    for entry in rounds:
+        params = audit_script.recomputed(params, entry, run)
+        after.append(params)
+    return after

@@ -1,23 +1,16 @@
 """Whatever dies, goes silent or comes twice: rounds go on, and the audit log recomputes to the last bit."""
 
-import importlib.util
 import json
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from deployment_nodes import Nodes, Proxy, refused
+from deployment_nodes import Nodes, Proxy, audit_script, refused
 
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.uplink import Uplink
 from hpfl.rng import Streams
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "audit_recurrence.py"
-spec = importlib.util.spec_from_file_location("audit_recurrence", SCRIPT)
-recurrence = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(recurrence)
 
 MANY = "training.rounds=1000"
 
@@ -54,7 +47,7 @@ def test_a_ue_killed_mid_upload_is_left_out_and_comes_back(certificates, tmp_pat
     assert [sorted(row["members"]) for row in rows] == [[0, 1]] * 4
     assert rows[0]["ues"] == [[0], [2, 3]]
     assert rows[-1]["ues"] == [[0, 1], [2, 3]]
-    assert recurrence.audit(tmp_path)["rounds"] == 4
+    assert audit_script.audit(tmp_path)["rounds"] == 4
 
 
 def test_an_edge_killed_and_restarted_rejoins_and_is_not_counted_twice(certificates, tmp_path):
@@ -72,7 +65,7 @@ def test_an_edge_killed_and_restarted_rejoins_and_is_not_counted_twice(certifica
     rows = log_of(tmp_path)
     assert [row["members"] for row in rows] == [[0, 1], [0], [0], [0, 1], [0, 1]]
     assert rows[3]["base_rounds"] == [3, 3]
-    recurrence.audit(tmp_path)
+    audit_script.audit(tmp_path)
 
 
 @pytest.mark.parametrize("rounds_lost", [0, 2])
@@ -87,7 +80,7 @@ def test_a_cloud_restarted_from_an_older_checkpoint_goes_on_with_the_same_edges(
         nodes.start_cloud(audit=audit, state=states[-1 - rounds_lost], port=nodes.cloud_port)
         nodes.play(4)
         assert time.monotonic() - began < 10
-    counts = recurrence.audit(tmp_path)
+    counts = audit_script.audit(tmp_path)
     assert counts["starts"] == 2
     assert counts["superseded"] == rounds_lost
     assert counts["rounds"] == 8 - rounds_lost
@@ -112,7 +105,7 @@ def test_a_link_that_is_cut_for_a_while_only_delays_its_edge(certificates, tmp_p
         proxy.close()
     rows = log_of(tmp_path)
     assert [row["members"] for row in rows] == [[0, 1], [0, 1], [0], [0], [0, 1], [0, 1]]
-    recurrence.audit(tmp_path)
+    audit_script.audit(tmp_path)
 
 
 def test_an_update_pending_across_a_cut_is_kept_while_fresh_enough(certificates, tmp_path):
@@ -136,7 +129,7 @@ def test_an_update_pending_across_a_cut_is_kept_while_fresh_enough(certificates,
     rows = log_of(tmp_path)
     assert rows[-1]["members"] == [0, 1]
     assert rows[-1]["base_rounds"] == [3, 0]
-    recurrence.audit(tmp_path)
+    audit_script.audit(tmp_path)
 
 
 def test_duplicated_and_reordered_messages_spoil_nothing(certificates, tmp_path, monkeypatch):
@@ -165,7 +158,7 @@ def test_duplicated_and_reordered_messages_spoil_nothing(certificates, tmp_path,
         monkeypatch.setattr(Uplink, "_write", plain)
         nodes.play(2)
         codes = set(refused(nodes.edges[0].flock.hub))
-    counts = recurrence.audit(tmp_path)
+    counts = audit_script.audit(tmp_path)
     assert counts["rounds"] == 15
     assert counts["updates"] >= 10
     assert {"repeated", "order"} & codes
@@ -182,7 +175,7 @@ def test_a_straggler_is_waited_for_only_until_the_deadline(certificates, tmp_pat
     ues = [row["ues"] for row in log_of(tmp_path)]
     assert [0, 1] in ues[2]
     assert [2, 3] not in ues[2]
-    recurrence.audit(tmp_path)
+    audit_script.audit(tmp_path)
 
 
 def test_a_run_without_any_edge_gives_up_with_patience(certificates):
@@ -200,10 +193,10 @@ def test_the_audit_finds_a_forged_update(certificates, tmp_path):
     with Nodes(certificates, tiny=True) as nodes:
         nodes.start_all(audit=AuditLog(tmp_path, "full"))
         nodes.play(2)
-    recurrence.audit(tmp_path)
+    audit_script.audit(tmp_path)
     path = tmp_path / log_of(tmp_path)[0]["file"]
     updates = load_file(path)["updates"].copy()
     updates[0, 0] = np.nextafter(updates[0, 0], 1.0, dtype=updates.dtype)
     save_file({"updates": updates}, path)
-    with pytest.raises(recurrence.AuditError, match="not the one that was logged"):
-        recurrence.audit(tmp_path)
+    with pytest.raises(audit_script.AuditError, match="not the one that was logged"):
+        audit_script.audit(tmp_path)

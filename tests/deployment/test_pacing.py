@@ -1,0 +1,47 @@
+import statistics
+
+import pytest
+from deployment_nodes import Nodes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpfl.deployment.pacing import piece_bytes
+
+
+@settings(deadline=None, max_examples=100)
+@given(nbytes=st.integers(1, 10**8), seconds=st.floats(0, 1e4))
+def test_pieces_are_never_above_a_megabyte_nor_needlessly_small(nbytes, seconds):
+    size = piece_bytes(nbytes, seconds)
+    assert 16 * 1024 <= size <= 2**20
+
+
+@pytest.mark.parametrize(("edge_rounds", "most"), [(1, 1.5), (2, 1.5), pytest.param(1, 1.15, marks=pytest.mark.slow)])
+def test_measured_latency_follows_the_plan(certificates, edge_rounds, most):
+    """Never faster than planned; how little slower is the bar of 1.15 on a machine with nothing else to do."""
+    rounds = f"training.edge_rounds={edge_rounds}"
+    with Nodes(certificates, "training.rounds=6", rounds, tiny=True, paced=True) as nodes:
+        nodes.start_all()
+        nodes.play()
+        timings = nodes.deployment.executor.timings
+    ratios = [timing.measured_s / timing.planned_s for timing in timings]
+    assert 0.9 <= statistics.median(ratios) <= most
+    assert all(timing.planned_s > 0.1 for timing in timings)
+    last = timings[-1]
+    assert set(last.ue_measured_s) == {0, 1, 2, 3}
+    assert set(last.edge_measured_s) == {0, 1}
+
+
+def test_without_pacing_a_round_takes_what_the_links_take(certificates):
+    with Nodes(certificates, "training.rounds=4", tiny=True, paced=False) as nodes:
+        nodes.start_all()
+        nodes.play()
+        timings = nodes.deployment.executor.timings
+    assert statistics.median(timing.measured_s / timing.planned_s for timing in timings) < 0.7
+
+
+def test_time_can_be_scaled(certificates):
+    with Nodes(certificates, "training.rounds=4", tiny=True, paced=True, time_scale=0.5) as nodes:
+        nodes.start_all()
+        nodes.play()
+        ratios = [t.measured_s / t.planned_s for t in nodes.deployment.executor.timings]
+    assert 0.9 <= statistics.median(ratios) <= 2.0

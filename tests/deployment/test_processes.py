@@ -1,0 +1,167 @@
+"""Nodes as processes: clean ends, restarts, metrics, logs, refusals at the command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from deployment_nodes import SMALL, audit_script
+from typer.testing import CliRunner
+
+import hpfl
+from hpfl.cli import app
+from hpfl.deployment.local import LocalOptions, Supervisor, laid_out, lay_out
+from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, read_settings
+from hpfl.deployment.status import read_status
+from hpfl.rng import Streams
+
+HPFL = [sys.executable, "-c", "from hpfl.cli import main; main()"]
+
+
+def small(*overrides):
+    return hpfl.load("quickstart", overrides=[*SMALL, "network.ues_per_edge=1", "network.edges=1", *overrides])
+
+
+def rounds_of(run):
+    path = run / "rounds.jsonl"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def until(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_terminated_after_a_round_a_cloud_is_resumed_and_loses_nothing(tmp_path):
+    """SIGTERM ends the cloud cleanly; started again it goes on, its edge comes back, metrics and status tell of it."""
+    options = LocalOptions(paced=True, time_scale=0.3, metrics=True, timing={"retry_s": 0.5})
+    nodes = lay_out(tmp_path, small("training.rounds=1000"), options)
+    run = tmp_path / "run"
+    supervisor = Supervisor(nodes)
+    supervisor.start()
+    try:
+        until(lambda: rounds_of(run) >= 2)
+        edge = read_settings(EdgeNodeSettings, nodes[1].file)
+        with urllib.request.urlopen(f"http://{edge.metrics}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        assert "hpfl_children_attached 1.0" in text
+        assert "hpfl_updates_accepted_total" in text
+        cloud = supervisor.processes["cloud"]
+        cloud.send_signal(signal.SIGTERM)
+        assert cloud.wait(30) == 130
+        done = rounds_of(run)
+        counts = audit_script.audit(run)
+        assert counts["rounds"] == done
+        assert not counts["superseded"]
+        supervisor._start("cloud")
+        until(lambda: rounds_of(run) >= done + 2)
+        supervisor.processes["cloud"].kill()
+        supervisor.processes["cloud"].wait(10)
+    finally:
+        supervisor.stop()
+    counts = audit_script.audit(run)
+    assert counts["starts"] == 2
+    assert counts["updates"] == counts["rounds"] >= done + 2
+    status = read_status(run)
+    assert [row["node"] for row in status["nodes"]] == ["cloud", "edge-0", "ue-0"]
+    for node in nodes:
+        lines = [json.loads(line) for line in node.log.read_text().splitlines()]
+        assert {line["node"] for line in lines} == {node.name}
+        assert "BEGIN" not in node.log.read_text()
+    assert [node.name for node in laid_out(tmp_path)] == ["cloud", "edge-0", "ue-0"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_killed_at_random_instants_the_audit_still_recomputes(tmp_path, seed):
+    """A minute in which every process may be killed at any instant; whoever dies is started again."""
+    config = hpfl.load("quickstart", overrides=[*SMALL, "training.rounds=100000", "planning.planner=random"])
+    options = LocalOptions(paced=True, time_scale=0.5, timing={"retry_s": 0.5, "gather_s": 5.0, "compute_s": 5.0})
+    nodes = lay_out(tmp_path, config, options)
+    supervisor = Supervisor(nodes)
+    supervisor.start()
+    draws = iter(Streams(seed).at("kills").uniform(1000))
+    run, killed, due = tmp_path / "run", [], [0.0]
+    end = time.monotonic() + 75
+
+    def strike():
+        now = time.monotonic()
+        if now > end:
+            raise TimeoutError
+        if rounds_of(run) < 1 or now < due[0]:
+            return
+        name = nodes[int(next(draws) * len(nodes))].name
+        supervisor.processes[name].kill()
+        killed.append(name)
+        due[0] = now + 1.0 + 4.0 * next(draws)
+
+    try:
+        with pytest.raises(TimeoutError):
+            supervisor.watch(strike, every_s=0.05)
+    finally:
+        supervisor.stop()
+    counts = audit_script.audit(run)
+    assert len(killed) > 10
+    assert "cloud" in killed
+    assert counts["rounds"] >= 5
+    assert counts["updates"] >= 5
+
+
+def test_certificates_are_made_and_issued_at_the_command_line(tmp_path):
+    folder = tmp_path / "certs"
+    assert CliRunner().invoke(app, ["certs", "init", str(folder)]).exit_code == 0
+    done = CliRunner().invoke(app, ["certs", "issue", str(folder), "cloud", "edge-0", "ue-0"])
+    assert done.exit_code == 0
+    for name in ("ca", "cloud", "edge-0", "ue-0"):
+        assert (folder / f"{name}.pem").read_bytes().startswith(b"-----BEGIN CERTIFICATE")
+        assert (folder / f"{name}.key").stat().st_mode & 0o077 == 0
+    again = CliRunner().invoke(app, ["certs", "init", str(folder)])
+    assert again.exit_code == 2
+    assert CliRunner().invoke(app, ["certs", "issue", str(folder), "../evil"]).exit_code == 2
+    assert CliRunner().invoke(app, ["certs", "issue", str(folder), "somebody"]).exit_code == 2
+    assert CliRunner().invoke(app, ["certs", "issue", str(tmp_path / "none"), "cloud"]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", [["deploy", "local"], ["certs", "init"], ["cloud"], ["edge"], ["ue"]])
+def test_help_teaches(command):
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "100"})
+    assert shown.exit_code == 0
+    assert "Example: hpfl" in shown.stdout
+
+
+def test_a_bad_file_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "edge.toml"
+    path.write_text('name = "edge-0"\nclod = "127.0.0.1:1"\n')
+    with pytest.raises(SettingsError, match="clod"):
+        read_settings(EdgeNodeSettings, path)
+    done = subprocess.run([*HPFL, "edge", str(path)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("hpfl: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_paths_in_a_file_start_at_its_folder(tmp_path):
+    path = tmp_path / "edge.toml"
+    path.write_text('name = "edge-0"\n[tls]\nca = "certs/ca.pem"\n')
+    assert read_settings(EdgeNodeSettings, path).tls.ca == str(tmp_path / "certs" / "ca.pem")
+
+
+def test_an_occupied_folder_is_not_overwritten(tmp_path):
+    (tmp_path / "something").write_text("mine")
+    done = CliRunner().invoke(app, ["deploy", "local", "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["something"]
+
+
+def test_importing_the_package_needs_no_transport():
+    code = "import sys, hpfl, hpfl.cli; sys.exit(any(m.split('.')[0] in {'grpc', 'cryptography'} for m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ}, timeout=60, check=False)
+    assert done.returncode == 0
+    assert Path(hpfl.__file__).exists()
