@@ -38,7 +38,7 @@ class SionnaPathLoss:
         """Basic path loss without shadow fading: one base station, the terminals on a line from it."""
         try:
             import torch
-            from sionna.phy.channel.tr38901 import PanelArray, UMaScenario, UMiScenario  # type: ignore[import-not-found]
+            from sionna.phy.channel.tr38901 import PanelArray, UMaScenario, UMiScenario
         except ImportError as error:
             raise SionnaUnavailableError(
                 "path losses sionna-umi and sionna-uma need: pip install sionna-no-rt"
