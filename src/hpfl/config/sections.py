@@ -13,7 +13,7 @@ from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS
 from hpfl.learning import LOSSES, MODELS, OBJECTIVES
 from hpfl.network.channel import FADINGS
-from hpfl.planning.planners import PLANNERS
+from hpfl.planning.planners import PLANNERS, SKETCHING
 from hpfl.registry import Registry
 from hpfl.training.cloud import AGGREGATIONS
 
@@ -172,7 +172,12 @@ class TrainingConfig(Section):
     trigger: Literal["scheduled", "first"] = key(
         "scheduled", "the cloud waits for the edges it called, or for the first max_edges to arrive (clock event)"
     )
-    broadcast: Literal["scheduled", "all"] = key("scheduled", "who receives the new model after a round")
+    broadcast: Literal["auto", "scheduled", "all"] = key(
+        "auto", "who receives the new model after a round; auto: as the planner says, the scheduled if it has no wish"
+    )
+    staleness_discount: float = key(
+        0.0, "a: an update tau rounds old is multiplied by (1 + tau)^-a; 0 takes it whole", ge=0, le=10
+    )
     edge_rounds: int = key(1, "edge aggregations per cloud round", ge=1)
     aggregation: str = key("mean", "how the cloud joins the updates that arrived")
     weighting: Literal["uniform", "samples"] = key("uniform", "means weigh members alike, or by their samples")
@@ -195,7 +200,15 @@ class PlanningConfig(Section):
     script: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = key(
         [], "edges to schedule round by round, repeated (planner scripted)"
     )
-    importance: Literal["exact"] = key("exact", "squared norm of the pending edge update, known exactly")
+    importance: Literal["exact", "sketch"] = key(
+        "exact", "squared norm of the pending edge update: foreknown exactly, or estimated from sketches UEs send first"
+    )
+    sketch_size: int = key(64, "floats of a sketch (planner fastest, importance sketch); 0: none", ge=0, le=65536)
+
+    @property
+    def sketches(self) -> bool:
+        """Whether UEs send sketches of their updates before a round is planned."""
+        return self.sketch_size > 0 and (self.importance == "sketch" or self.planner in SKETCHING)
 
     @field_validator("planner")
     @classmethod
@@ -260,6 +273,12 @@ class Config(Section):
             raise ValueError(
                 f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sketches_exist(self) -> "Config":
+        if self.planning.importance == "sketch" and not self.planning.sketch_size:
+            raise ValueError('planning.importance is "sketch"; that needs a planning.sketch_size of at least 1')
         return self
 
     @model_validator(mode="after")

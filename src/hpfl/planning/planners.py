@@ -6,6 +6,7 @@ from dataclasses import replace
 from hpfl.planning.alternating import alternating_plan
 from hpfl.planning.baselines import full, random, shpfl
 from hpfl.planning.deadline import ConvergenceError
+from hpfl.planning.fastest import fastest
 from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.paper import paper
 from hpfl.planning.problem import Memory, Plan, RoundProblem
@@ -24,6 +25,10 @@ PLANNERS.register("full")(full)
 PLANNERS.register("random")(random)
 PLANNERS.register("shpfl")(shpfl)
 PLANNERS.register("scripted")(scripted)
+PLANNERS.register("fastest")(fastest)
+
+SKETCHING = frozenset({"fastest"})
+"""Planners to which UEs send sketches of their updates before a round is planned."""
 
 
 def plan(problem: RoundProblem, planner: str = "joint", *, seed: int = 0) -> Plan:

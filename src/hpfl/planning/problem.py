@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ class RoundProblem:
     compute_s: FloatArray
     ue_energy_j: FloatArray | None = None
     sketches: FloatArray | None = None
+    overhead_s: float = 0.0  # what the round takes before and beside its uploads, whoever is scheduled
     edge_ids: tuple[str, ...] | None = None
     ue_ids: tuple[str, ...] | None = None
 
@@ -104,7 +105,11 @@ class RoundProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Every decision of a round. Links of unscheduled edges have 0 Hz and NaN times."""
+    """Every decision of a round. Links of unscheduled edges have 0 Hz and NaN times.
+
+    `step_scale` multiplies the outer step; `broadcast` is who should hear of the new model, where the configuration
+    leaves that open (None: no wish); `noise_scale` is the noise between edges over the signal, where it was estimated.
+    """
 
     planner: str
     scheduled: BoolArray
@@ -120,3 +125,6 @@ class Plan:
     lower_bound: float
     relative_gap: float
     exceeds_cap: bool = False
+    step_scale: float = 1.0
+    broadcast: Literal["scheduled", "all"] | None = None
+    noise_scale: float | None = None

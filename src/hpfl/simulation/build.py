@@ -132,6 +132,7 @@ def cloud_settings(config: Config) -> CloudSettings:
         broadcast=config.training.broadcast,
         trigger=config.training.trigger,
         aggregation=config.training.aggregation,
+        staleness_discount=config.training.staleness_discount,
     )
 
 

@@ -15,6 +15,7 @@ from hpfl.rng import Streams
 from hpfl.simulation.clock import Clock, ClockMemory, Gains, Interval, Progress, Work, joules_of
 from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.radio import Radio, Recorded, Recorder
+from hpfl.simulation.sketching import Sketching, computed
 from hpfl.simulation.roster import DISTANCE, SERVES, Life, Roster, everyone, sorted_by_edge
 from hpfl.simulation.stretches import stretches
 from hpfl.training.loop import received
@@ -64,6 +65,7 @@ class SimulatedExecutor:
     life: Life | None = None
     mishaps: Mishaps = Mishaps()
     loses_ues: bool = False
+    sketching: Sketching | None = None
 
     def observe(self, state: TrainState) -> Observation:
         """The network lives on to this round; edges that start compute their updates; fading is drawn anew."""
@@ -75,7 +77,7 @@ class SimulatedExecutor:
         pending = self._computed(state, roster, memory, base_round)
         starting = roster.members[roster.starts[roster.edge_of]]
         work, clock = self.clock.remaining(memory, self._whole_work(state.round), members=starting, edges=roster.starts)
-        return Observation(
+        seen = Observation(
             links=self._links(state, roster, work),
             pending=pending.update,
             importance=pending.importance,
@@ -85,10 +87,29 @@ class SimulatedExecutor:
             base_round=None if self.life is None else base_round,
             num_lost=roster.num_lost,
         )
+        return seen if self.sketching is None else self._sketched(seen, self.sketching, roster.starts)
+
+    def _sketched(self, seen: Observation, sketching: Sketching, starts: BoolArray) -> Observation:
+        """The observation once everybody's sketch is there, with what that took."""
+        members = seen.links.members
+        spent = sketching.spent(seen.links, starts, self.fleet.cpu_hz[members])
+        joules = np.zeros(self.fleet.num_ues)
+        joules[members] = spent.joules
+        sketches = sketching.sketches(seen.pending)
+        return replace(
+            seen,
+            links=computed(seen.links),
+            importance=(sketches**2).sum(axis=1) if sketching.importance else seen.importance,
+            sketches=sketches,
+            spent_s=spent.seconds,
+            spent_bits=spent.bits,
+            spent_j=joules,
+        )
 
     def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
         """Let the clock carry the plan out; the arrived edges' updates are read from what was pending."""
         active = np.ones(self.fleet.num_edges, dtype=np.bool_) if observation.active is None else observation.active
+        state = state.but(time_s=state.time_s + observation.spent_s)
         interval = self._interval(state, observation.links, plan, observation.clock)
         progress = self.clock.advance(observation.clock, interval)
         if not active.any():

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from hpfl.config import Config, ConfigError, NetworkConfig
@@ -26,8 +27,12 @@ from hpfl.simulation.executor import Load, Mishaps, SimulatedExecutor
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.radio import Radio, Recorder
 from hpfl.simulation.roster import Life
+<<<<<<< HEAD
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
+=======
+from hpfl.simulation.sketching import Sketching
 from hpfl.training.edge import EdgeSettings
+from hpfl.training.sketch import make_projection
 from hpfl.units import db_to_linear, dbm_to_w
 
 IntArray = NDArray[np.int64]
@@ -74,6 +79,18 @@ def make_executor(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
         loses_ues=config.life.loses_ues or trace.of(AVAILABLE) is not None,
+        sketching=_sketching(config, task.spec.num_parameters, streams, cohort.device),
+    )
+
+
+def _sketching(config: Config, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:
+    if not config.planning.sketches:
+        return None
+    return Sketching(
+        projection=make_projection(num_parameters, streams, width=config.planning.sketch_size).to(device),
+        bandwidth_hz=config.network.bandwidth_hz,
+        backhaul=config.network.backhaul,
+        importance=config.planning.importance == "sketch",
     )
 
 

@@ -1,14 +1,14 @@
 """What the cloud does in a round: pose the planning problem, join the updates that arrived, choose who hears of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.planning.problem import RoundProblem
+from hpfl.planning.problem import Plan, RoundProblem
 from hpfl.registry import Registry
 from hpfl.training.state import EdgeUpdate, Observation, TrainState
 
@@ -35,9 +35,10 @@ class CloudSettings:
     phi: float
     max_edges: int
     staleness_bound: int
-    broadcast: Literal["scheduled", "all"] = "scheduled"
+    broadcast: Literal["auto", "scheduled", "all"] = "scheduled"
     trigger: Literal["scheduled", "first"] = "scheduled"
     aggregation: str = "mean"
+    staleness_discount: float = 0.0
 
 
 def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
@@ -54,6 +55,7 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         importance=observation.importance,
         staleness=state.staleness,
         sketches=observation.sketches,
+        overhead_s=observation.spent_s,
         **links,
     )
 
@@ -69,12 +71,28 @@ def weighted_mean(updates: Sequence[EdgeUpdate]) -> torch.Tensor:
     return mean
 
 
-def step(params: torch.Tensor, updates: Sequence[EdgeUpdate], settings: CloudSettings) -> torch.Tensor:
-    """`w_{t+1} = w_t - beta * mean of u_k` (global update, section 3.3), rounded once; no update, no step."""
-    if not updates:
+def discounted(updates: Sequence[EdgeUpdate], *, this_round: int, settings: CloudSettings) -> tuple[EdgeUpdate, ...]:
+    """The updates, one of age `tau` multiplied by `(1 + tau)^-a` with `a = staleness_discount` (FedAsync, 2019).
+
+    A step that answers a gradient `tau` rounds old is stable only while `beta L tau` stays below about pi / 2; with
+    `a = 1` the product no longer grows with `tau`.
+    """
+    if not settings.staleness_discount:
+        return tuple(updates)
+    factors = [(1.0 + this_round - update.base_round) ** -settings.staleness_discount for update in updates]
+    return tuple(
+        replace(update, update=update.update * factor) for update, factor in zip(updates, factors, strict=True)
+    )
+
+
+def step(
+    params: torch.Tensor, updates: Sequence[EdgeUpdate], settings: CloudSettings, *, scale: float = 1.0
+) -> torch.Tensor:
+    """`w_{t+1} = w_t - scale beta * mean of u_k` (global update, section 3.3), rounded once; no update, no step."""
+    if not updates or scale == 0.0:
         return params
     direction = AGGREGATIONS.get(settings.aggregation)(updates)
-    moved = (params.to(torch.float64) - settings.outer_lr * direction).to(params.dtype)
+    moved = (params.to(torch.float64) - scale * settings.outer_lr * direction).to(params.dtype)
     if not bool(torch.isfinite(moved).all()):
         members = [update.member for update in updates]
         raise DivergedError(
@@ -83,6 +101,10 @@ def step(params: torch.Tensor, updates: Sequence[EdgeUpdate], settings: CloudSet
     return moved
 
 
-def hearers(aggregated: BoolArray, settings: CloudSettings) -> BoolArray:
-    """The edges that receive the new model: the aggregated ones, or all (docs/errata.md, row 8)."""
-    return np.ones_like(aggregated) if settings.broadcast == "all" else aggregated
+def hearers(aggregated: BoolArray, plan: Plan, settings: CloudSettings) -> BoolArray:
+    """The edges that receive the new model: the aggregated ones, or all (docs/errata.md, row 8).
+
+    `broadcast = "auto"` leaves that to the plan; one that has no wish means the aggregated.
+    """
+    wish = plan.broadcast if settings.broadcast == "auto" else settings.broadcast
+    return np.ones_like(aggregated) if wish == "all" else aggregated

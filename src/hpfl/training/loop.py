@@ -12,12 +12,13 @@ from hpfl.planning.planners import Planner
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
 from hpfl.training.chronicle import chronicle
-from hpfl.training.cloud import CloudSettings, hearers, pose, step
+from hpfl.training.cloud import CloudSettings, discounted, hearers, pose, step
 from hpfl.training.present import plan_for_present
 from hpfl.training.record import EvaluationSummary, RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
 
 BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
 
 Watcher = Callable[[TrainState, RoundRecord], bool]
 """Told after every round; answers whether to go on."""
@@ -61,18 +62,19 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     outcome = parts.executor.execute(state, observation, plan)
 
     aggregated = _mask(len(state.base_round), outcome)
+    updates = discounted(outcome.arrivals, this_round=state.round, settings=settings)
     played = state.but(
         round=state.round + 1,
         time_s=state.time_s + observation.spent_s + outcome.latency_s,
-        params=step(state.params, outcome.arrivals, settings),
+        params=step(state.params, updates, settings, scale=plan.step_scale),
         pending=observation.pending if outcome.pending is None else outcome.pending,
         awaiting=np.zeros_like(state.awaiting),
         importance=observation.importance if outcome.importance is None else outcome.importance,
-        joules=state.joules + outcome.joules,
+        joules=state.joules + _joules(observation, outcome),
         memory=memory,
         clock=outcome.clock,
     )
-    told = hearers(aggregated, settings) | _or_none(outcome.fresh, aggregated)
+    told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
     after = parts.executor.broadcast(played, told)
 
     evaluation = parts.evaluate(after.params, after.round)
@@ -83,6 +85,10 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
 def received(state: TrainState, edges: BoolArray) -> TrainState:
     """The books after a broadcast: `edges` hold the current model and await its computation."""
     return state.but(base_round=np.where(edges, state.round, state.base_round), awaiting=edges)
+
+
+def _joules(observation: Observation, outcome: Outcome) -> FloatArray:
+    return outcome.joules if observation.spent_j is None else observation.spent_j + outcome.joules
 
 
 def _mask(num_edges: int, outcome: Outcome) -> BoolArray:
@@ -117,11 +123,13 @@ def _record(
         mean_staleness=float(np.mean(staleness)) if staleness else 0.0,
         importance=float(sum(update.importance for update in outcome.arrivals)),
         bandwidth_used_hz=float(plan.ue_bandwidth_hz.sum() + plan.edge_bandwidth_hz.sum()),
-        uplink_bits=outcome.uplink_bits,
-        energy_j=float(outcome.joules.sum()),
+        uplink_bits=observation.spent_bits + outcome.uplink_bits,
+        energy_j=float(_joules(observation, outcome).sum()),
         objective=plan.objective,
         lower_bound=plan.lower_bound,
         relative_gap=plan.relative_gap,
+        step_scale=plan.step_scale,
+        noise_scale=plan.noise_scale,
         num_participants=observation.links.members.size,
         num_lost=observation.num_lost + outcome.num_lost,
         **more,

@@ -30,7 +30,8 @@ class RoundRecord:
     `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived and `staleness` theirs;
     `superseded` updates in flight were replaced by a broadcast, `dropped` ones were lost with their edge; of the UEs
     `num_participants` took part in the round's links and `num_lost` were left out on the way.
-    `phases` goes to `timeline.jsonl`.
+    `step_scale` multiplied the outer step; `noise_scale` is the planner's estimate of the noise between edges over the
+    signal. `phases` goes to `timeline.jsonl`.
     """
 
     round: int
@@ -55,6 +56,8 @@ class RoundRecord:
     dropped: tuple[int, ...] = ()
     num_participants: int = 0
     num_lost: int = 0
+    step_scale: float = 1.0
+    noise_scale: float | None = None
     meta_loss: float | None = None
     loss: float | None = None
     personalised_accuracy: float | None = None

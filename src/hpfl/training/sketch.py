@@ -24,6 +24,10 @@ class Projection:
     sign: torch.Tensor
     width: int
 
+    def to(self, device: torch.device) -> "Projection":
+        """The same projection on another device."""
+        return Projection(self.order.to(device), self.sign.to(device), self.width)
+
     def __call__(self, updates: torch.Tensor) -> torch.Tensor:
         """Sketches [..., width] of updates [..., P], in float64."""
         flipped = updates.to(torch.float64)[..., self.order] * self.sign

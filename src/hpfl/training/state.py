@@ -62,6 +62,8 @@ class EdgeUpdate:
 class Observation:
     """Step 1 of a round: this round's links, and every edge's pending update with its importance.
 
+    Where UEs sent `sketches` [K, d] first, computing and sending them took `spent_s` seconds, `spent_bits` and, of each
+    UE, `spent_j` joules (None: nothing).
     `active` marks the edges that have an update to send (None: all). The others have no UEs; `dropped` marks those
     that lost their update since the last round, and `base_round` is what every edge holds now (None: as in the state).
     """
@@ -72,6 +74,8 @@ class Observation:
     clock: Mapping[str, NDArray[Any]]
     sketches: FloatArray | None = None
     spent_s: float = 0.0
+    spent_bits: float = 0.0
+    spent_j: FloatArray | None = None
     active: BoolArray | None = None
     dropped: BoolArray | None = None
     base_round: IntArray | None = None

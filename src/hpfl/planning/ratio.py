@@ -1,0 +1,115 @@
+"""The set of edges with the greatest ratio of gain to seconds, by adding, dropping and swapping edges.
+
+Latencies of candidate sets come from a table of lines below every edge's demand, which is within a percent of exact
+P4; the best few sets are then settled with exact P4. All limits count steps, so that plans repeat.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpfl.planning.bandwidth import allocate
+from hpfl.planning.deadline import starting_work
+from hpfl.planning.lines import Lines, tabulate
+from hpfl.planning.load import load_of
+from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+from hpfl.planning.solo import solo_slack_s
+from hpfl.planning.task import Task
+
+_CELLS = 16
+_PATIENCE = 4  # edges added without improvement before growing a set is given up
+_MOST_MOVES = 40
+_MOST_SWAPS = 2000
+_SHORTEST_S = 1e-9
+
+Score = Callable[[BoolArray], FloatArray]
+"""From sets [n, K] to what is maximised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seconds:
+    """How long a round with each of many sets takes, nearly; `overhead_s` comes on top of every one."""
+
+    lines: Lines | None
+    bandwidth_hz: float
+    overhead_s: float
+
+    def __call__(self, sets: BoolArray) -> FloatArray:
+        """Seconds for each row of `sets`."""
+        uploads_s = np.zeros(len(sets)) if self.lines is None else self.lines.least_latency_s(sets, self.bandwidth_hz)
+        return np.maximum(self.overhead_s + uploads_s, _SHORTEST_S)
+
+
+def seconds_of(task: Task) -> Seconds:
+    """The table of a round, from the fastest edge alone to all edges together."""
+    problem = task.problem
+    load = load_of(problem, task.allowed)
+    lines = None
+    if load.edges.size:
+        low_s = float((load.least_s + solo_slack_s(load, problem.bandwidth_hz, tolerance=1e-2)[0]).min())
+        high_s = allocate(problem, task.allowed).round_latency_s
+        marks_s = np.geomspace(low_s, max(high_s, 1.001 * low_s), _CELLS + 1)
+        logit = starting_work(load, problem.bandwidth_hz)[1]
+        lines = tabulate(load, task.allowed, (marks_s[:-1], marks_s[1:]), logit=logit)
+    return Seconds(lines=lines, bandwidth_hz=problem.bandwidth_hz, overhead_s=problem.overhead_s)
+
+
+def best_set(task: Task, score: Score) -> BoolArray:
+    """A set no add, drop or swap improves, grown edge by edge from the `must` edges, or from the best single one."""
+    chosen = _grown(task, score)
+    best = float(score(chosen[None])[0])
+    for _ in range(_MOST_MOVES):
+        moves = _neighbours(task, chosen)
+        if not len(moves):
+            break
+        scores = score(moves)
+        top = int(np.argmax(scores))
+        if not scores[top] > best + 1e-12 * abs(best):
+            break
+        chosen, best = moves[top], float(scores[top])
+    return chosen
+
+
+def _grown(task: Task, score: Score) -> BoolArray:
+    """The best of the sets met when the best edge is added again and again."""
+    current = task.must.copy()
+    best, best_score, idle = current, -np.inf, 0
+    if current.any():
+        best_score = float(score(current[None])[0])
+    while int(current.sum()) < task.most and idle < _PATIENCE:
+        candidates = _with_one_more(task, current)
+        if not len(candidates):
+            break
+        scores = score(candidates)
+        top = int(np.argmax(scores))
+        current = candidates[top]
+        idle += 1
+        if scores[top] > best_score:
+            best, best_score, idle = current, float(scores[top]), 0
+    return best
+
+
+def _with_one_more(task: Task, current: BoolArray) -> BoolArray:
+    return _toggled(current, np.flatnonzero(task.allowed & ~current))
+
+
+def _neighbours(task: Task, chosen: BoolArray) -> BoolArray:
+    """All sets one add, one drop or one swap away."""
+    free, loose = np.flatnonzero(task.allowed & ~chosen), np.flatnonzero(chosen & ~task.must)
+    moves = []
+    if int(chosen.sum()) < task.most:
+        moves.append(_toggled(chosen, free))
+    if int(chosen.sum()) > max(task.least, 1):
+        moves.append(_toggled(chosen, loose))
+    if 0 < free.size * loose.size <= _MOST_SWAPS:
+        swaps = _toggled(chosen, np.repeat(loose, free.size))
+        swaps[np.arange(len(swaps)), np.tile(free, loose.size)] = True
+        moves.append(swaps)
+    return np.concatenate(moves) if moves else np.zeros((0, chosen.size), dtype=np.bool_)
+
+
+def _toggled(base: BoolArray, edges: IntArray) -> BoolArray:
+    sets = np.repeat(base[None], edges.size, axis=0)
+    sets[np.arange(edges.size), edges] ^= True
+    return sets

@@ -1,0 +1,79 @@
+"""Sketches before the plan: UEs that have computed send a few floats first, and what that takes is counted.
+
+An edge's sketch is the mean of its UEs' (a sketch is linear), so it is that of the edge's update. With sketches the
+computing comes before the plan: it is in the time spent here, once per edge round, and no longer in the uploads.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpfl.network.energy import compute_j, transmit_j
+from hpfl.network.links import Links
+from hpfl.planning.bandwidth import allocate
+from hpfl.planning.problem import RoundProblem
+from hpfl.training.sketch import BITS_PER_FLOAT, Projection
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What sketching took: seconds until the cloud had them, bits on both hops, joules of each link's UE."""
+
+    seconds: float
+    bits: float
+    joules: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sketching:
+    """The run's one projection, the bandwidth (Hz) sketches share, and whether importance is taken from them."""
+
+    projection: Projection
+    bandwidth_hz: float
+    backhaul: bool = True
+    importance: bool = False
+
+    def sketches(self, updates: torch.Tensor) -> FloatArray:
+        """Sketches [K, d] of the edges' updates [K, P]."""
+        return np.asarray(self.projection(updates).cpu().numpy(), dtype=np.float64)
+
+    def spent(self, links: Links, starts: BoolArray, cpu_hz: FloatArray) -> Spent:
+        """Time, bits and energy until the sketches of the edge rounds that start are at the cloud, best bandwidth."""
+        bits = float(self.projection.width * BITS_PER_FLOAT)
+        sends = starts[links.edge_of_ue]
+        if not sends.any():
+            return Spent(seconds=0.0, bits=0.0, joules=np.zeros(sends.size))
+        edge_bits = np.where(starts, bits if self.backhaul else 0.0, 0.0)
+        allocation = allocate(_round_of(links, sends * bits, edge_bits, self.bandwidth_hz), starts)
+        air_j = transmit_j(allocation.ue_power_w, np.where(sends, allocation.upload_s, 0.0))
+        return Spent(
+            seconds=allocation.round_latency_s,
+            bits=float(sends.sum() * bits + edge_bits.sum()),
+            joules=np.where(sends, compute_j(links.compute_s, cpu_hz) + air_j, 0.0),
+        )
+
+
+def computed(links: Links) -> Links:
+    """The links once everybody has computed."""
+    return replace(links, compute_s=np.zeros_like(links.compute_s))
+
+
+def _round_of(links: Links, ue_bits: FloatArray, edge_bits: FloatArray, bandwidth_hz: float) -> RoundProblem:
+    fields = dict(vars(links)) | {"ue_bits": ue_bits, "edge_bits": edge_bits, "ue_energy_j": None}
+    fields.pop("members")
+    K = edge_bits.size
+    return RoundProblem(
+        bandwidth_hz=bandwidth_hz,
+        rho=0.0,
+        phi=0.0,
+        max_edges=K,
+        staleness_bound=1,
+        importance=np.zeros(K),
+        staleness=np.zeros(K, dtype=np.int64),
+        **fields,
+    )
