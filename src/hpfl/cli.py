@@ -13,6 +13,7 @@ from hpfl.cli_demo import demo_command
 from hpfl.cli_deploy import register as register_deployment
 from hpfl.cli_errors import reported
 from hpfl.cli_plan import plan_command
+from hpfl.cli_reproduce import reproduce_command
 from hpfl.cli_running import run_with_display
 from hpfl.cli_timeline import timeline_command
 from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_toml
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command("plan")(plan_command)
 app.command("demo")(demo_command)
+app.command("reproduce", epilog="Example: hpfl reproduce time-to-accuracy --quick")(reproduce_command)
 register_deployment(app)
 app.command("timeline", epilog="Example: hpfl timeline runs/quickstart --rounds 1:20")(timeline_command)
 

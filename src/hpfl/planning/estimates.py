@@ -1,6 +1,6 @@
-"""What the cloud can tell of the loss before any upload, from the sketches of all pending updates.
+"""What the cloud can tell of the loss before any upload, from the sketches of all pending updates (docs/fastest.md).
 
-All in units of the outer step beta, which need not be known: a step along `m` lowers the loss by about
+All in units of the outer step beta, which need not be known: a step `s` along `m` lowers the loss by about
 `beta (s <g, m> - q s^2 |m|^2 / 2)`, with `q = beta L`. Gradients measured before and after known steps give `q`.
 """
 
@@ -12,89 +12,140 @@ import numpy as np
 
 from hpfl.planning.problem import BoolArray, FloatArray, Memory, RoundProblem
 
-_KEPT = 0.8  # of what earlier rounds say about the curvature, from one round to the next
-_ALARM = 16.0  # growth of |g|^2 over its least that counts as divergence
-_RECOVERY = 1.1  # by which the ceiling of the step rises in a calm round
-_EDGES, _PATH, _BEND, _REACH, _LEAST, _CEILING = "edges", "path", "bend", "reach", "least", "ceiling"
+_KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from one round to the next
+_OWED = 0.95  # of what earlier rounds left out, from one round to the next: old debts fade with the model they meant
+_UNPAID = 0.5  # share of the noise between edges that paying debts does not undo in later rounds
+_LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes
+_RECOVERY = 1.2  # by which that ceiling rises while the loss falls
+_TINY = 1e-300
+_EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
+_RISE, _CEILING, _GRADIENT, _STEP = "rise", "ceiling", "gradient", "step"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
     """Sketches of the pending updates [K, d] and of `grad F` at the current model [d], and what they tell.
 
-    `curvature` is `q = beta L`; `noise_scale` the noise between edges over the signal, `sigma^2 / |grad F|^2`: the number
-    of edges whose mean carries as much noise as signal. `ceiling` is the largest step that is safe after a divergence.
+    `curvature` is `q = beta L`; `noise` is `sigma^2`, the mean squared distance of an edge's update from the mean of
+    all. `debt` is what all edges asked for, in this round and before, less what was applied. `ceiling` is the largest
+    step that is safe after a divergence.
     """
 
     updates: FloatArray
     gradient: FloatArray
+    debt: FloatArray
     curvature: float
-    noise_scale: float
+    noise: float
     ceiling: float
 
-    def gain(self, sets: BoolArray, *, whole_step: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Expected decrease of the loss over beta for each row of `sets`, and the step scale that gives it."""
+    @property
+    def signal(self) -> float:
+        """`|grad F|^2`."""
+        return float(self.gradient @ self.gradient)
+
+    @property
+    def noise_scale(self) -> float:
+        """Noise over signal: the number of edges whose mean carries as much noise as signal; 0 without a signal."""
+        return self.noise / self.signal if self.signal > 0 else 0.0
+
+    def expected(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Decrease over beta that a mean of so many edges promises, and the step scale that gives it.
+
+        Whole steps where one of the sizes makes them pay, else the best shorter ones. The mean of `a` of `K` edges has
+        the noise `sigma^2 (K - a) / (a (K - 1))`.
+        """
+        K = len(self.updates)
+        energy = self.signal + _UNPAID * self.noise * (K - sizes) / (sizes * max(K - 1, 1))
+        whole = self.ceiling * self.signal - 0.5 * self.ceiling**2 * self.curvature * energy
+        if (whole > 0).any() or not self.curvature:
+            return whole, np.full(sizes.shape, self.ceiling)
+        step = np.minimum(self.ceiling, self.signal / np.maximum(self.curvature * energy, _TINY))
+        return step * self.signal - 0.5 * step**2 * self.curvature * energy, step
+
+    def service(self, sets: BoolArray) -> FloatArray:
+        """How much nearer the mean of each row of `sets` brings the debt `d` to nothing: `<d, m> - |m|^2 / 2`."""
         mean = sets @ self.updates / sets.sum(axis=1)[:, None]
-        slope, drag = mean @ self.gradient, self.curvature * (mean**2).sum(axis=1)
-        step = np.full(slope.shape, self.ceiling)
-        if not whole_step:
-            best = np.divide(slope, drag, out=np.where(slope > 0, np.inf, 0.0), where=drag > 0)
-            step = np.clip(best, 0.0, self.ceiling)
-        return step * slope - 0.5 * step**2 * drag, step
+        return np.asarray(mean @ self.debt - 0.5 * (mean**2).sum(axis=1))
+
+    def step_for(self, scheduled: BoolArray) -> float:
+        """The step scale that lowers the loss most along a set's mean, from 0 to the ceiling."""
+        mean = self.updates[scheduled].mean(axis=0)
+        slope, drag = float(mean @ self.gradient), self.curvature * float(mean @ mean)
+        if slope <= 0:
+            return 0.0
+        return min(self.ceiling, slope / drag) if drag > 0 else self.ceiling
 
 
 def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
     """The state of the loss, and the memory that knows this round's updates.
 
-    A pending update computed `tau` rounds ago is the gradient of a model that has moved since: `u_k - q (moved)` is what
-    it would be now, if the curvature were the same in all directions. Without sketches all updates are taken to point
-    the same way.
+    A pending update computed `tau` rounds ago is the gradient of a model that has moved since: `u_k - q (moved)` is
+    what it would be now, if the curvature were the same in all directions. Without sketches all updates are taken to
+    point the same way.
     """
     updates = np.sqrt(problem.importance)[:, None] if problem.sketches is None else problem.sketches
-    names = problem.edge_ids or tuple(str(edge) for edge in range(problem.num_edges))
-    path = np.asarray(memory.get(_PATH, np.zeros(updates.shape[1])))
-    if path.size != updates.shape[1]:
-        memory, path = {}, np.zeros(updates.shape[1])
-    known = memory.get(_EDGES, {})
-    bend, reach = _KEPT * float(memory.get(_BEND, 0.0)), _KEPT * float(memory.get(_REACH, 0.0))
-    travelled = np.zeros_like(updates)
-    edges: dict[str, Any] = {}
-    for edge, name in enumerate(names):
-        before = known.get(name)
-        if before is not None and problem.staleness[edge] > 0:
-            travelled[edge] = path - np.asarray(before["path"])
-            edges[name] = {"update": updates[edge].tolist(), "path": before["path"]}
-            continue
-        if before is not None:
-            moved = path - np.asarray(before["path"])
-            bend += float((np.asarray(before["update"]) - updates[edge]) @ moved)
-            reach += float(moved @ moved)
-        edges[name] = {"update": updates[edge].tolist(), "path": path.tolist()}
-    curvature = max(bend / reach, 0.0) if reach > 0 else 0.0
+    if len(memory.get(_PATH, ())) != updates.shape[1]:
+        memory = {_PATH: [0.0] * updates.shape[1], _DEBT: [0.0] * updates.shape[1]}
+    travelled, edges, curve = _compared(problem, updates, memory)
+    curvature = max(curve[_BEND] / curve[_REACH], 0.0) if curve[_REACH] > 0 else 0.0
     now = updates - curvature * travelled
     gradient = now.mean(axis=0)
-    signal = float(gradient @ gradient)
-    least, ceiling = _watched(memory, signal)
-    noise = float(((now - gradient) ** 2).sum()) / max(len(names) - 1, 1)
-    kept = {_EDGES: edges, _PATH: path.tolist(), _BEND: bend, _REACH: reach, _LEAST: least, _CEILING: ceiling}
+    debt = gradient + _OWED * np.asarray(memory[_DEBT])
+    watch = _watched(memory, gradient)
     found = Estimate(
         updates=updates,
         gradient=gradient,
+        debt=debt,
         curvature=curvature,
-        noise_scale=noise / signal if signal > 0 else 0.0,
-        ceiling=ceiling,
+        noise=float(((now - gradient) ** 2).sum()) / max(len(updates) - 1, 1),
+        ceiling=watch[_CEILING],
     )
-    return found, kept
+    return found, {_EDGES: edges, _PATH: memory[_PATH], _DEBT: debt.tolist()} | curve | watch
 
 
 def moved(memory: Mapping[str, Any], step: FloatArray) -> Memory:
-    """The memory after the model has moved by `-beta step`."""
-    return {**memory, _PATH: (np.asarray(memory[_PATH]) + step).tolist()}
+    """The memory after the model has moved by `-beta step`: its path is longer, and so much less is owed."""
+    path, debt = np.asarray(memory[_PATH]) + step, np.asarray(memory[_DEBT]) - step
+    return {**memory, _PATH: path.tolist(), _DEBT: debt.tolist(), _STEP: step.tolist()}
 
 
-def _watched(memory: Memory, signal: float) -> tuple[float, float]:
-    """The least `|g|^2` so far and the step's ceiling: halved while `|g|^2` is far above it, else rising towards 1."""
-    least = min(float(memory.get(_LEAST, signal)), signal)
+def _compared(
+    problem: RoundProblem, updates: FloatArray, memory: Memory
+) -> tuple[FloatArray, dict[str, Any], dict[str, float]]:
+    """How far the model has moved since each edge received its own, what to keep of the edges, and the curvature.
+
+    An edge with a new update says how its gradient changed over a known move; `bend / reach` is the mean over such
+    edges and recent rounds of `-<change, move> / |move|^2`, which is `q` along the moves.
+    """
+    names = problem.edge_ids or tuple(str(edge) for edge in range(problem.num_edges))
+    path, known = np.asarray(memory[_PATH]), memory.get(_EDGES, {})
+    new = {"update": updates, "path": np.broadcast_to(path, updates.shape)}
+    seen = np.array([name in known for name in names])
+    old = {
+        what: np.array([known[name][what] if name in known else here for name, here in zip(names, values, strict=True)])
+        for what, values in new.items()
+    }
+    waits = seen & (problem.staleness > 0)
+    move = path - old["path"]
+    change = old["update"] - updates
+    fresh = ~waits
+    bend = _KEPT * float(memory.get(_BEND, 0.0)) + float((change * move)[fresh].sum())
+    reach = _KEPT * float(memory.get(_REACH, 0.0)) + float((move**2)[fresh].sum())
+    since = np.where(waits[:, None], old["path"], path)
+    edges = {
+        name: {"update": update.tolist(), "path": start.tolist()}
+        for name, update, start in zip(names, updates, since, strict=True)
+    }
+    return np.where(waits[:, None], move, 0.0), edges, {_BEND: bend, _REACH: reach}
+
+
+def _watched(memory: Memory, gradient: FloatArray) -> dict[str, Any]:
+    """Whether the loss has been rising of late, and the step's ceiling: halved while it has, else rising towards 1.
+
+    Over a known step `p` the loss changed by about `-beta <g before + g now, p> / 2` (the trapezoid of its slope).
+    """
+    before, step = np.asarray(memory.get(_GRADIENT, gradient)), np.asarray(memory.get(_STEP, 0.0 * gradient))
+    rise = _KEPT * float(memory.get(_RISE, 0.0)) - 0.5 * float((before + gradient) @ step)
     ceiling = float(memory.get(_CEILING, 1.0))
-    alarmed = signal > _ALARM * least
-    return least, 0.5 * ceiling if alarmed else min(1.0, _RECOVERY * ceiling)
+    ceiling = max(0.5 * ceiling, _LOWEST) if rise > 0 else min(1.0, _RECOVERY * ceiling)
+    return {_RISE: rise, _CEILING: ceiling, _GRADIENT: gradient.tolist()}

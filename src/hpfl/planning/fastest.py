@@ -8,8 +8,8 @@ from hpfl.planning.bandwidth import allocate
 from hpfl.planning.baselines import quick_bound
 from hpfl.planning.estimates import Estimate, estimate, moved
 from hpfl.planning.outcome import finish_plan
-from hpfl.planning.problem import BoolArray, Memory, Plan, RoundProblem
-from hpfl.planning.ratio import best_set, seconds_of
+from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.planning.ratio import best_set, seconds_of, typical_seconds
 from hpfl.planning.task import Task, task_of
 from hpfl.rng import Stream
 
@@ -25,11 +25,20 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan
 
 
 def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
-    """The set and its step: whole steps where one promises a decrease; else the best shortened step of any set."""
+    """How many edges pay best now, then the set of that size that pays most of what is owed per second, and its step.
+
+    A set with updates from older models takes the step that suits it, which may be none.
+    """
     seconds = seconds_of(task)
-    for whole_step in (True, False):
-        scheduled = best_set(task, lambda sets: found.gain(sets, whole_step=whole_step)[0] / seconds(sets))
-        gain, step = found.gain(scheduled[None], whole_step=whole_step)
-        if gain[0] > 0:
-            break
-    return scheduled, float(step[0])
+    sizes, typical_s = typical_seconds(task, seconds)
+    gain, steps = found.expected(sizes)
+    best = int(np.argmax(per_second(gain, typical_s)))
+    task = replace(task, least=int(sizes[best]), most=int(sizes[best]))
+    scheduled = best_set(task, lambda sets: per_second(found.service(sets), seconds(sets)))
+    stale = bool((task.problem.staleness[scheduled] > 0).any())
+    return scheduled, min(float(steps[best]), found.step_for(scheduled)) if stale else float(steps[best])
+
+
+def per_second(gain: FloatArray, seconds: FloatArray) -> FloatArray:
+    """The rate of a gain; a loss counts whole, since a rate would make it smaller the longer it takes."""
+    return np.where(gain > 0, gain / seconds, gain)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.deadline import starting_work
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray
@@ -22,6 +21,8 @@ _PATIENCE = 4  # edges added without improvement before growing a set is given u
 _MOST_MOVES = 40
 _MOST_SWAPS = 2000
 _SHORTEST_S = 1e-9
+_MOST_SIZES = 20  # numbers of edges looked at, the fewer the larger
+_WINDOWS = 20  # sets of each size whose mean time stands for all
 
 Score = Callable[[BoolArray], FloatArray]
 """From sets [n, K] to what is maximised."""
@@ -50,9 +51,23 @@ def seconds_of(task: Task) -> Seconds:
         low_s = float((load.least_s + solo_slack_s(load, problem.bandwidth_hz, tolerance=1e-2)[0]).min())
         high_s = allocate(problem, task.allowed).round_latency_s
         marks_s = np.geomspace(low_s, max(high_s, 1.001 * low_s), _CELLS + 1)
-        logit = starting_work(load, problem.bandwidth_hz)[1]
-        lines = tabulate(load, task.allowed, (marks_s[:-1], marks_s[1:]), logit=logit)
+        lines = tabulate(load, task.allowed, (marks_s[:-1], marks_s[1:]), bandwidth_hz=problem.bandwidth_hz)
     return Seconds(lines=lines, bandwidth_hz=problem.bandwidth_hz, overhead_s=problem.overhead_s)
+
+
+def typical_seconds(task: Task, seconds: Seconds) -> tuple[FloatArray, FloatArray]:
+    """Numbers of edges to choose between, and how long a round with so many takes on average over the edges."""
+    least, most = max(task.least, 1), max(task.most, task.least, 1)
+    sizes = np.unique(np.geomspace(least, most, min(most - least + 1, _MOST_SIZES)).round().astype(np.int64))
+    free = np.flatnonzero(task.allowed & ~task.must)
+    starts = np.unique(np.linspace(0, max(free.size - 1, 0), min(free.size, _WINDOWS)).astype(np.int64))
+    means = np.empty(sizes.size)
+    for index, size in enumerate((sizes - int(task.must.sum())).tolist()):
+        sets = np.repeat(task.must[None], max(starts.size, 1), axis=0)
+        if size and free.size:
+            sets[np.arange(starts.size)[:, None], free[(starts[:, None] + np.arange(size)) % free.size]] = True
+        means[index] = seconds(sets).mean()
+    return sizes.astype(np.float64), means
 
 
 def best_set(task: Task, score: Score) -> BoolArray:
@@ -85,7 +100,7 @@ def _grown(task: Task, score: Score) -> BoolArray:
         top = int(np.argmax(scores))
         current = candidates[top]
         idle += 1
-        if scores[top] > best_score:
+        if scores[top] > best_score or int(current.sum()) <= task.least:
             best, best_score, idle = current, float(scores[top]), 0
     return best
 

@@ -1,0 +1,29 @@
+"""Means over seeds with what they leave uncertain."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scipy.stats import t as student
+
+
+class Interval(NamedTuple):
+    """A mean with its 95% interval, and how many values it is of; without ends where one value tells nothing."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    count: int
+
+
+def geometric(values: Sequence[float]) -> Interval | None:
+    """The geometric mean of positive values, with Student's interval of their logarithms; None of none."""
+    if not values:
+        return None
+    logs = [math.log(value) for value in values]
+    centre = statistics.fmean(logs)
+    if len(logs) < 2:
+        return Interval(math.exp(centre), None, None, len(logs))
+    half = float(student.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half), len(logs))

@@ -1,0 +1,108 @@
+"""One run of a study: what is run and when to stop, and the small file that holds what came of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpfl.config import Config, fingerprint, resolve
+from hpfl.experiment import Hooks, run
+from hpfl.reporting import atomic
+from hpfl.reporting.summary import environment, time_to_target
+from hpfl.training.cloud import DivergedError
+from hpfl.training.record import RoundRecord
+
+COLUMNS = (
+    "time_s",
+    "personalised_accuracy",
+    "global_accuracy",
+    "meta_loss",
+    "num_scheduled",
+    "energy_j",
+    "uplink_bits",
+    "planning_s",
+    "max_staleness",
+    "step_scale",
+    "noise_scale",
+)
+"""What is kept of every round."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A configuration with the labels that place it in its study; it ends at a target, a time or its last round.
+
+    `name` is a path below the study's folder, so that parts made elsewhere merge by copying folders together.
+    """
+
+    name: str
+    labels: Mapping[str, Any]
+    config: Config
+    stop_at_accuracy: float | None = None
+    stop_at_s: float | None = None
+
+    @property
+    def key(self) -> str:
+        """Everything that decides the part's numbers; a file with another key is not this part's."""
+        limits = [self.config.training.rounds, self.stop_at_accuracy, self.stop_at_s]
+        return f"{fingerprint(resolve(self.config))} {json.dumps(limits)}"
+
+    def file(self, out: Path) -> Path:
+        """Where its results lie."""
+        return out / "parts" / f"{self.name}.json"
+
+
+def done(part: Part, out: Path) -> dict[str, Any] | None:
+    """The part's results, if they are there and are this part's."""
+    try:
+        found: dict[str, Any] = json.loads(part.file(out).read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return found if found.get("key") == part.key else None
+
+
+def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks: Hooks | None = None) -> None:
+    """Run it and leave its file, at once and whole; a run that diverges is a result too."""
+    limit, hooks = _Limit(part), hooks or Hooks()
+
+    def watch(record: RoundRecord) -> None:
+        limit.see(record)
+        hooks.on_round(record)
+
+    diverged = None
+    watching = Hooks(on_round=watch, should_stop=lambda: limit.reached or hooks.should_stop(), download=hooks.download)
+    try:
+        run(part.config, device=device, data_dir=data_dir, hooks=watching)
+    except DivergedError as error:
+        diverged = str(error)
+    if hooks.should_stop():
+        return
+    content = {
+        "key": part.key,
+        "name": part.name,
+        "labels": dict(part.labels),
+        "diverged": diverged,
+        "environment": environment(),
+        "rounds": {name: [row[name] for row in limit.rows] for name in COLUMNS},
+    }
+    part.file(out).parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(part.file(out), json.dumps(content, allow_nan=False))
+
+
+class _Limit:
+    """Watches a run for the moment at which its part has all it needs."""
+
+    def __init__(self, part: Part) -> None:
+        self.part, self.rows, self.reached = part, list[dict[str, Any]](), False
+
+    def see(self, record: RoundRecord) -> None:
+        self.rows.append(record.to_json())
+        late = self.part.stop_at_s is not None and record.time_s >= self.part.stop_at_s
+        self.reached = late or self._there(self.rows[-1])
+
+    def _there(self, row: Mapping[str, Any]) -> bool:
+        target, accuracy = self.part.stop_at_accuracy, row["personalised_accuracy"]
+        if target is None or accuracy is None or accuracy < target:
+            return False
+        return time_to_target(self.rows, target) is not None

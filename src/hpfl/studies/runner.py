@@ -1,0 +1,111 @@
+"""Runs the parts of a study: those not yet done, one after another or side by side, under one bar with the time left."""
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from hpfl.experiment import Hooks
+from hpfl.studies.parts import Part, done, run_part
+from hpfl.training.record import RoundRecord
+
+Stop = Callable[[], bool]
+
+
+def run_parts(
+    parts: Sequence[Part],
+    out: Path,
+    *,
+    device: str = "auto",
+    data_dir: Path | None = None,
+    workers: int = 1,
+    should_stop: Stop = lambda: False,
+    console: Console | None = None,
+) -> bool:
+    """Run what is missing under `out`; whether all parts are there now. Interrupted, it goes on where it stopped."""
+    missing = [part for part in parts if done(part, out) is None]
+    with _bar(console) as bar:
+        task = bar.add_task("", total=len(parts), completed=len(parts) - len(missing))
+        if workers <= 1:
+            _one_by_one(missing, out, _Course(bar, task, should_stop), device=device, data_dir=data_dir)
+        else:
+            jobs = ((part, out, device, data_dir) for part in missing)
+            _side_by_side(jobs, _Course(bar, task, should_stop), workers=workers)
+    return all(done(part, out) is not None for part in parts)
+
+
+def results(parts: Iterable[Part], out: Path) -> list[dict[str, Any]]:
+    """What the parts that are there left."""
+    return [found for part in parts if (found := done(part, out)) is not None]
+
+
+class _Course:
+    """Where the study stands: the bar, and whether to go on."""
+
+    def __init__(self, bar: Progress, task: TaskID, should_stop: Stop) -> None:
+        self.bar, self.task, self.should_stop = bar, task, should_stop
+
+    def begin(self, name: str) -> None:
+        self.bar.update(self.task, description=name)
+
+    def advance(self, share: float = 1.0) -> None:
+        self.bar.advance(self.task, share)
+
+
+def _one_by_one(parts: Sequence[Part], out: Path, course: _Course, *, device: str, data_dir: Path | None) -> None:
+    for part in parts:
+        if course.should_stop():
+            return
+        course.begin(part.name)
+        share = 1.0 / part.config.training.rounds
+        seen: list[int] = []
+
+        def on_round(record: RoundRecord, share: float = share, seen: list[int] = seen) -> None:
+            seen.append(record.round)
+            course.advance(share)
+
+        hooks = Hooks(on_round=on_round, should_stop=course.should_stop)
+        run_part(part, out, device=device, data_dir=data_dir, hooks=hooks)
+        course.advance(1.0 - share * len(seen))
+
+
+def _side_by_side(jobs: Iterable[tuple[Part, Path, str, Path | None]], course: _Course, *, workers: int) -> None:
+    """Keep `workers` processes busy; after a stop those at work finish their part, and no other is begun."""
+    context = multiprocessing.get_context("spawn")  # a forked process cannot use the GPU
+    waiting = iter(jobs)
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
+        busy = {pool.submit(_job, job) for job in islice(waiting, workers)}
+        while busy:
+            ready, busy = wait(busy, return_when=FIRST_COMPLETED)
+            for future in ready:
+                course.begin(future.result())
+                course.advance()
+                job = None if course.should_stop() else next(waiting, None)
+                if job is not None:
+                    busy.add(pool.submit(_job, job))
+
+
+def _job(job: tuple[Part, Path, str, Path | None]) -> str:
+    part, out, device, data_dir = job
+    run_part(part, out, device=device, data_dir=data_dir)
+    return part.name
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _bar(console: Console | None) -> Progress:
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        console=console or Console(stderr=True),
+    )

@@ -1,0 +1,24 @@
+"""A study's tables as files: CSV for spreadsheets, JSON for programs."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hpfl.reporting import atomic
+
+Row = Mapping[str, Any]
+
+
+def write_table(folder: Path, name: str, table: Sequence[Row]) -> None:
+    """`name.csv` and `name.json` in `folder`, with the columns of all rows; empty and null where there is nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = list(dict.fromkeys(column for row in table for column in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    atomic.write_text(folder / f"{name}.csv", text.getvalue())
+    atomic.write_text(folder / f"{name}.json", json.dumps(list(table), indent=1) + "\n")
