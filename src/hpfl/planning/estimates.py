@@ -28,7 +28,7 @@ class Estimate:
 
     `curvature` is `q = beta L`; `noise` is `sigma^2`, the mean squared distance of an edge's update from the mean of
     all. `debt` is what all edges asked for, in this round and before, less what was applied. `ceiling` is the largest
-    step that is safe after a divergence.
+    step that is safe after a divergence. A `blind` estimate has no sketches, only norms.
     """
 
     updates: FloatArray
@@ -37,6 +37,7 @@ class Estimate:
     curvature: float
     noise: float
     ceiling: float
+    blind: bool = False
 
     @property
     def signal(self) -> float:
@@ -49,31 +50,35 @@ class Estimate:
         return self.noise / self.signal if self.signal > 0 else 0.0
 
     def expected(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Decrease over beta that a mean of so many edges promises, and the step scale that gives it.
+        """Decrease over beta that a mean of so many edges promises with the step that suits it, and that step's scale.
 
-        Whole steps where one of the sizes makes them pay, else the best shorter ones. The mean of `a` of `K` edges has
-        the noise `sigma^2 (K - a) / (a (K - 1))`.
+        The mean of `a` of `K` edges has the noise `sigma^2 (K - a) / (a (K - 1))`; no step is longer than beta.
         """
         K = len(self.updates)
         energy = self.signal + _UNPAID * self.noise * (K - sizes) / (sizes * max(K - 1, 1))
-        whole = self.ceiling * self.signal - 0.5 * self.ceiling**2 * self.curvature * energy
-        if (whole > 0).any() or not self.curvature:
-            return whole, np.full(sizes.shape, self.ceiling)
         step = np.minimum(self.ceiling, self.signal / np.maximum(self.curvature * energy, _TINY))
         return step * self.signal - 0.5 * step**2 * self.curvature * energy, step
 
     def service(self, sets: BoolArray) -> FloatArray:
-        """How much nearer the mean of each row of `sets` brings the debt `d` to nothing: `<d, m> - |m|^2 / 2`."""
+        """How much nearer the mean of each row of `sets` brings the debt `d` to nothing: `<d, m> - |m|^2 / 2`.
+
+        Without sketches nothing is known of directions; what counts is then the mean importance.
+        """
+        if self.blind:
+            return np.asarray(sets @ self.updates[:, 0] ** 2 / sets.sum(axis=1))
         mean = sets @ self.updates / sets.sum(axis=1)[:, None]
         return np.asarray(mean @ self.debt - 0.5 * (mean**2).sum(axis=1))
 
-    def step_for(self, scheduled: BoolArray) -> float:
-        """The step scale that lowers the loss most along a set's mean, from 0 to the ceiling."""
+    def step_for(self, scheduled: BoolArray, age: int) -> float:
+        """The step scale that lowers the loss most along the mean of a set whose oldest update is `age` rounds old.
+
+        From 0, which drops it, to the ceiling; and at most `1 / (1 + q age)`, since steps that answer a gradient `age`
+        rounds old swing up unless `q age` stays small.
+        """
         mean = self.updates[scheduled].mean(axis=0)
         slope, drag = float(mean @ self.gradient), self.curvature * float(mean @ mean)
-        if slope <= 0:
-            return 0.0
-        return min(self.ceiling, slope / drag) if drag > 0 else self.ceiling
+        best = slope / drag if drag > 0 else self.ceiling
+        return float(np.clip(best, 0.0, min(self.ceiling, 1.0 / (1.0 + self.curvature * age)))) if slope > 0 else 0.0
 
 
 def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
@@ -99,6 +104,7 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
         curvature=curvature,
         noise=float(((now - gradient) ** 2).sum()) / max(len(updates) - 1, 1),
         ceiling=watch[_CEILING],
+        blind=problem.sketches is None,
     )
     return found, {_EDGES: edges, _PATH: memory[_PATH], _DEBT: debt.tolist()} | curve | watch
 

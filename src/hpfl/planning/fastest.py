@@ -35,8 +35,9 @@ def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
     best = int(np.argmax(per_second(gain, typical_s)))
     task = replace(task, least=int(sizes[best]), most=int(sizes[best]))
     scheduled = best_set(task, lambda sets: per_second(found.service(sets), seconds(sets)))
-    stale = bool((task.problem.staleness[scheduled] > 0).any())
-    return scheduled, min(float(steps[best]), found.step_for(scheduled)) if stale else float(steps[best])
+    age = int(task.problem.staleness[scheduled].max())
+    step = float(steps[best])
+    return scheduled, min(step, found.step_for(scheduled, age)) if age else step
 
 
 def per_second(gain: FloatArray, seconds: FloatArray) -> FloatArray:

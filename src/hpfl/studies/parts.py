@@ -8,6 +8,7 @@ from typing import Any
 
 from hpfl.config import Config, fingerprint, resolve
 from hpfl.experiment import Hooks, run
+from hpfl.learning import NonFiniteUpdateError
 from hpfl.reporting import atomic
 from hpfl.reporting.summary import environment, time_to_target
 from hpfl.training.cloud import DivergedError
@@ -74,7 +75,7 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
     watching = Hooks(on_round=watch, should_stop=lambda: limit.reached or hooks.should_stop(), download=hooks.download)
     try:
         run(part.config, device=device, data_dir=data_dir, hooks=watching)
-    except DivergedError as error:
+    except (DivergedError, NonFiniteUpdateError) as error:
         diverged = str(error)
     if hooks.should_stop():
         return

@@ -1,0 +1,145 @@
+"""The study runner and the study `time-to-accuracy`: parts done once, merged by copying, summed up rightly."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+import hpfl
+from hpfl.studies import time_to_accuracy as study
+from hpfl.studies.bars import comparisons
+from hpfl.studies.intervals import geometric
+from hpfl.studies.parts import Part, done
+from hpfl.studies.runner import results, run_parts
+from hpfl.studies.tables import write_table
+
+SMALL = ["network.edges=3", "network.ues_per_edge=2", "data.samples_per_ue=[5, 9]", "evaluation.test_samples=5"]
+
+
+def part(name="a/one", *, rounds=3, **changes):
+    overrides = [*SMALL, f"training.rounds={rounds}", "evaluation.every=1", "planning.max_edges=2"]
+    config = hpfl.load("quickstart", overrides=overrides)
+    return Part(**({"name": name, "labels": {"name": name}, "config": config} | changes))
+
+
+def silent():
+    return Console(quiet=True)
+
+
+def runs(parts, out, **more):
+    return run_parts(parts, out, device="cpu", console=silent(), **more)
+
+
+def test_parts_are_done_once_and_skipped_after(tmp_path):
+    parts = [part("a/one"), part("a/two")]
+    assert runs(parts, tmp_path)
+    written = {p.name: p.file(tmp_path).stat().st_mtime_ns for p in parts}
+    assert runs(parts, tmp_path)
+    assert written == {p.name: p.file(tmp_path).stat().st_mtime_ns for p in parts}
+
+
+def test_a_part_of_another_configuration_is_run_again(tmp_path):
+    assert runs([part()], tmp_path)
+    assert done(part(rounds=4), tmp_path) is None
+    assert done(part(), tmp_path) is not None
+
+
+def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path):
+    parts, asked = [part("one"), part("two")], []
+
+    def after_four_rounds():
+        asked.append(1)
+        return len(asked) > 6
+
+    assert not runs(parts, tmp_path, should_stop=after_four_rounds)
+    assert done(parts[0], tmp_path)
+    assert not done(parts[1], tmp_path)
+    assert runs(parts, tmp_path)
+
+
+def test_half_a_file_counts_as_nothing(tmp_path):
+    assert runs([part()], tmp_path)
+    text = part().file(tmp_path).read_text()
+    part().file(tmp_path).write_text(text[: len(text) // 2])
+    assert done(part(), tmp_path) is None
+
+
+def test_folders_of_parts_made_apart_merge_by_copying(tmp_path):
+    one, two = part("x/one"), part("x/two")
+    runs([one], tmp_path / "here")
+    runs([two], tmp_path / "there")
+    shutil.copytree(tmp_path / "there", tmp_path / "here", dirs_exist_ok=True)
+    assert len(results([one, two], tmp_path / "here")) == 2
+
+
+def test_side_by_side_gives_what_one_by_one_gives(tmp_path):
+    parts = [part("one"), part("two", rounds=4)]
+    assert runs(parts, tmp_path / "a")
+    assert runs(parts, tmp_path / "b", workers=2)
+    for one, other in zip(results(parts, tmp_path / "a"), results(parts, tmp_path / "b"), strict=True):
+        assert one["rounds"]["meta_loss"] == other["rounds"]["meta_loss"]
+
+
+def test_a_part_ends_at_its_target_or_its_time(tmp_path):
+    early = part("early", rounds=40, stop_at_accuracy=0.01)
+    timed = part("timed", rounds=40, stop_at_s=0.1)
+    assert runs([early, timed], tmp_path)
+    assert len(done(early, tmp_path)["rounds"]["time_s"]) == 3  # as many evaluations as make a target count
+    assert len(done(timed, tmp_path)["rounds"]["time_s"]) < 40
+
+
+def test_a_run_that_diverges_is_a_result(tmp_path):
+    wild = part()
+    wild.config.learning.outer_lr = 1e30
+    assert runs([wild], tmp_path)
+    assert done(wild, tmp_path)["diverged"]
+
+
+def test_the_geometric_mean_of_a_constant_is_certain():
+    assert geometric([7.0, 7.0, 7.0]) == pytest.approx((7.0, 7.0, 7.0, 3))
+    assert geometric([5.0])[:3] == pytest.approx((5.0, None, None), nan_ok=True)
+    assert geometric([]) is None
+
+
+SETTINGS = {"mnist": replace(study.FULL["mnist"], skews=(0.0,), clocks=("round",), targets=(0.5,))}
+
+
+def run_row(planner, seed, seconds, broadcast="all", *, reached=True):
+    return {
+        **{"data": "mnist", "clock": "round", "edge_skew": 0.0, "target": 0.5, "planner": planner, "seed": seed},
+        **{"broadcast": broadcast, "reached": reached, "time_s": seconds if reached else None, "run_s": seconds},
+    }
+
+
+def test_rivals_count_with_their_better_broadcast_and_by_seed():
+    rows = [run_row("fastest", 0, 1.0, "auto"), run_row("fastest", 1, 2.0, "auto")]
+    rows += [run_row("paper", 0, 8.0), run_row("paper", 1, 16.0), run_row("paper", 0, 99.0, "scheduled")]
+    rows += [run_row("random-1", 0, 3.0), run_row("random-1", 1, 3.0), run_row("random-2", 0, 2.0)]
+    rows += [run_row("random-2", 1, 4.0, reached=False)]
+    found = {row["rival"]: row for row in comparisons(rows, SETTINGS)}
+    assert found["paper"]["speedup"] == pytest.approx(8.0)
+    assert found["paper"]["low"] == pytest.approx(8.0)
+    assert found["paper"]["met"]
+    assert found["random-2"]["at_least"]
+    assert found["best fixed"]["which"] == "random-1"
+
+
+def test_a_row_of_a_run_counts_up_to_the_target():
+    columns = {name: [1.0, 1.0, 1.0, 1.0] for name in ("energy_j", "uplink_bits", "planning_s", "num_scheduled")}
+    columns |= {"time_s": [1.0, 2.0, 3.0, 4.0], "personalised_accuracy": [0.1, 0.6, 0.6, 0.7]}
+    labels = {"data": "mnist", "planner": "paper"}
+    row = study.run_rows([{"labels": labels, "rounds": columns, "diverged": None}], SETTINGS)[0]
+    assert (row["time_s"], row["energy_j"], row["reached"]) == (2.0, 2.0, True)
+
+
+def test_tables_are_csv_and_json_of_the_same_rows(tmp_path):
+    write_table(tmp_path, "t", [{"a": 1, "b": None}, {"a": 2, "c": "x"}])
+    assert (tmp_path / "t.csv").read_text() == "a,b,c\n1,,\n2,,x\n"
+    assert json.loads((tmp_path / "t.json").read_text())[1] == {"a": 2, "c": "x"}
+
+
+def test_the_full_study_names_every_part_once():
+    names = [each.name for each in study.parts(study.FULL, range(2))]
+    assert len(names) == len(set(names))
