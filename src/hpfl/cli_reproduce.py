@@ -22,10 +22,14 @@ STUDIES = {"time-to-accuracy": "simulated seconds, joules and bits to a personal
 def reproduce_command(  # noqa: PLR0917  every option is passed by name
     name: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of: {', '.join(STUDIES)}.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="runs/STUDY")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small sample: mnist-mini, few planners and rounds.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small sample: mnist-mini, few planners and rounds.")
+    ] = False,
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 5,
     first_seed: Annotated[int, typer.Option(help="The first of them.", min=0)] = 0,
-    only: Annotated[list[str] | None, typer.Option(help="Only parts whose name contains this; may be repeated.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only parts whose name contains this; may be repeated.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
     workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 1,
     data_dir: Annotated[
@@ -45,9 +49,15 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
     wanted = [part for part in every if all(text in part.name for text in only or ())]
     if not wanted:
         refuse(f"no part's name contains {' and '.join(only or ())}; one is {every[0].name}")
-    with stopping_after_round(lambda text: console.print(text)) as stops:
+    with stopping_after_round(console.print) as stops:
         complete = run_parts(
-            wanted, folder, device=device, data_dir=data_dir, workers=workers, should_stop=lambda: bool(stops), console=console
+            wanted,
+            folder,
+            device=device,
+            data_dir=data_dir,
+            workers=workers,
+            should_stop=lambda: bool(stops),
+            console=console,
         )
     runs = study.run_rows(results(every, folder), settings)
     write_table(folder, "runs", runs)

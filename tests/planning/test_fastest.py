@@ -37,7 +37,7 @@ def planned(problem, memory=None):
 
 
 def quadratic(curvature, noise, *, rounds=30, K=20, skew=None, seed=0):
-    """Train `F_k(w) = curvature/2 |w - c_k|^2` (in units of beta) with the planner; plans and the losses between them."""
+    """Train `F_k(w) = curvature/2 |w - c_k|^2` (beta = 1) with the planner; its plans, the losses after them."""
     centres = noise * normal("centres", K, WIDTH) / np.sqrt(WIDTH) if skew is None else skew
     w, memory, plans, losses = 3.0 * normal("start", WIDTH) / np.sqrt(WIDTH), {}, [], []
     for t in range(rounds):
@@ -90,7 +90,7 @@ def test_curvature_is_learned_from_a_known_step():
     for curvature in (0.05, 0.7, 3.0):
         _, memory = estimate(fresh(sketches=curvature * (w - centres)), {})
         step = 0.1 * normal("step", WIDTH)
-        found, _ = estimate(fresh(1, sketches=curvature * (w - step - centres)), moved(memory, step))
+        found, _ = estimate(fresh(1, sketches=curvature * (w - step - centres)), moved(memory, step, 1.0))
         assert found.curvature == pytest.approx(curvature)
 
 
@@ -144,7 +144,7 @@ def test_updates_that_point_back_are_dropped_by_a_step_of_nothing():
     """All edges at the bound hold gradients of a model long left, opposite to what is needed now."""
     updates = np.tile(normal("old", WIDTH), (20, 1))
     _, memory = estimate(fresh(sketches=updates), {})
-    memory = moved(memory, 3.0 * updates[0]) | {"bend": 1.0, "reach": 1.0}
+    memory = moved(memory, updates[0], 3.0) | {"bend": 1.0, "reach": 1.0}
     stale = paper_network(1, staleness=np.full(20, 20), sketches=updates)
     plan, _ = planned(stale, memory)
     assert plan.scheduled.all()
@@ -157,7 +157,7 @@ def test_a_rising_loss_lowers_the_step_and_a_falling_one_restores_it():
     found, memory = estimate(fresh(sketches=ones), uphill)
     assert found.ceiling == 0.5
     for t in range(10):
-        found, memory = estimate(fresh(t, sketches=ones), moved(memory, ones[0]))
+        found, memory = estimate(fresh(t, sketches=ones), moved(memory, ones[0], 1.0))
     assert found.ceiling == 1.0
 
 

@@ -14,8 +14,8 @@ from hpfl.planning.problem import BoolArray, FloatArray, Memory, RoundProblem
 
 _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from one round to the next
 _OWED = 0.95  # of what earlier rounds left out, from one round to the next: old debts fade with the model they meant
-_UNPAID = 0.5  # share of the noise between edges that paying debts does not undo in later rounds
-_LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes
+_UNPAID = 1 / 3  # share of the noise between edges that paying debts does not undo in later rounds
+_LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes; below it a step pays no debts
 _RECOVERY = 1.2  # by which that ceiling rises while the loss falls
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
@@ -27,7 +27,7 @@ class Estimate:
     """Sketches of the pending updates [K, d] and of `grad F` at the current model [d], and what they tell.
 
     `curvature` is `q = beta L`; `noise` is `sigma^2`, the mean squared distance of an edge's update from the mean of
-    all. `debt` is what all edges asked for, in this round and before, less what was applied. `ceiling` is the largest
+    all. `debt` is what the steps of earlier rounds left out of the mean of all edges. `ceiling` is the largest
     step that is safe after a divergence. A `blind` estimate has no sketches, only norms.
     """
 
@@ -59,15 +59,16 @@ class Estimate:
         step = np.minimum(self.ceiling, self.signal / np.maximum(self.curvature * energy, _TINY))
         return step * self.signal - 0.5 * step**2 * self.curvature * energy, step
 
-    def service(self, sets: BoolArray) -> FloatArray:
-        """How much nearer the mean of each row of `sets` brings the debt `d` to nothing: `<d, m> - |m|^2 / 2`.
+    def service(self, sets: BoolArray, step: float) -> FloatArray:
+        """How well a step along the mean `m` of each row of `sets` pays what is due, `d = g + debt / step`.
 
-        Without sketches nothing is known of directions; what counts is then the mean importance.
+        `<d, m> - |m|^2 / 2`: what it takes off `|d - m|^2 / 2`, which is left to later rounds. Without sketches nothing is known of directions; what counts is then the mean importance.
         """
         if self.blind:
             return np.asarray(sets @ self.updates[:, 0] ** 2 / sets.sum(axis=1))
         mean = sets @ self.updates / sets.sum(axis=1)[:, None]
-        return np.asarray(mean @ self.debt - 0.5 * (mean**2).sum(axis=1))
+        due = self.gradient + self.debt / max(step, _LOWEST)
+        return np.asarray(mean @ due - 0.5 * (mean**2).sum(axis=1))
 
     def step_for(self, scheduled: BoolArray, age: int) -> float:
         """The step scale that lowers the loss most along the mean of a set whose oldest update is `age` rounds old.
@@ -95,24 +96,24 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
     curvature = max(curve[_BEND] / curve[_REACH], 0.0) if curve[_REACH] > 0 else 0.0
     now = updates - curvature * travelled
     gradient = now.mean(axis=0)
-    debt = gradient + _OWED * np.asarray(memory[_DEBT])
     watch = _watched(memory, gradient)
     found = Estimate(
         updates=updates,
         gradient=gradient,
-        debt=debt,
+        debt=np.asarray(memory[_DEBT]),
         curvature=curvature,
         noise=float(((now - gradient) ** 2).sum()) / max(len(updates) - 1, 1),
         ceiling=watch[_CEILING],
         blind=problem.sketches is None,
     )
-    return found, {_EDGES: edges, _PATH: memory[_PATH], _DEBT: debt.tolist()} | curve | watch
+    return found, {_EDGES: edges, _PATH: memory[_PATH], _DEBT: memory[_DEBT]} | curve | watch
 
 
-def moved(memory: Mapping[str, Any], step: FloatArray) -> Memory:
-    """The memory after the model has moved by `-beta step`: its path is longer, and so much less is owed."""
-    path, debt = np.asarray(memory[_PATH]) + step, np.asarray(memory[_DEBT]) - step
-    return {**memory, _PATH: path.tolist(), _DEBT: debt.tolist(), _STEP: step.tolist()}
+def moved(memory: Mapping[str, Any], mean: FloatArray, step: float) -> Memory:
+    """The memory after the model has moved by `-beta step mean`; what all edges wanted beyond that is owed."""
+    path = np.asarray(memory[_PATH]) + step * mean
+    debt = _OWED * (np.asarray(memory[_DEBT]) + step * (np.asarray(memory[_GRADIENT]) - mean))
+    return {**memory, _PATH: path.tolist(), _DEBT: debt.tolist(), _STEP: (step * mean).tolist()}
 
 
 def _compared(

@@ -21,7 +21,7 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan
     scheduled, step = choose(task_of(problem), found)
     plan = finish_plan(problem, allocate(problem, scheduled), "fastest", lower_bound=quick_bound(problem))
     plan = replace(plan, step_scale=step, broadcast="all", noise_scale=found.noise_scale)
-    return plan, moved(memory, step * found.updates[scheduled].mean(axis=0))
+    return plan, moved(memory, found.updates[scheduled].mean(axis=0), step)
 
 
 def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
@@ -34,9 +34,9 @@ def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
     gain, steps = found.expected(sizes)
     best = int(np.argmax(per_second(gain, typical_s)))
     task = replace(task, least=int(sizes[best]), most=int(sizes[best]))
-    scheduled = best_set(task, lambda sets: per_second(found.service(sets), seconds(sets)))
-    age = int(task.problem.staleness[scheduled].max())
     step = float(steps[best])
+    scheduled = best_set(task, lambda sets: per_second(found.service(sets, step), seconds(sets)))
+    age = int(task.problem.staleness[scheduled].max())
     return scheduled, min(step, found.step_for(scheduled, age)) if age else step
 
 

@@ -15,8 +15,8 @@ from hpfl.rng import Streams
 from hpfl.simulation.clock import Clock, ClockMemory, Gains, Interval, Progress, Work, joules_of
 from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.radio import Radio, Recorded, Recorder
-from hpfl.simulation.sketching import Sketching, computed
 from hpfl.simulation.roster import DISTANCE, SERVES, Life, Roster, everyone, sorted_by_edge
+from hpfl.simulation.sketching import Sketching, computed
 from hpfl.simulation.stretches import stretches
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState

@@ -27,10 +27,8 @@ from hpfl.simulation.executor import Load, Mishaps, SimulatedExecutor
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.radio import Radio, Recorder
 from hpfl.simulation.roster import Life
-<<<<<<< HEAD
-from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
-=======
 from hpfl.simulation.sketching import Sketching
+from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
 from hpfl.training.edge import EdgeSettings
 from hpfl.training.sketch import make_projection
 from hpfl.units import db_to_linear, dbm_to_w

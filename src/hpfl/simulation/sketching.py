@@ -49,7 +49,7 @@ class Sketching:
         if not sends.any():
             return Spent(seconds=0.0, bits=0.0, joules=np.zeros(sends.size))
         edge_bits = np.where(starts, bits if self.backhaul else 0.0, 0.0)
-        allocation = allocate(_round_of(links, sends * bits, edge_bits, self.bandwidth_hz), starts)
+        allocation = allocate(_round_of(links, np.where(sends, bits, 0.0), edge_bits, self.bandwidth_hz), starts)
         air_j = transmit_j(allocation.ue_power_w, np.where(sends, allocation.upload_s, 0.0))
         return Spent(
             seconds=allocation.round_latency_s,

@@ -3,12 +3,13 @@
 import math
 import statistics
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from scipy.stats import t as student
 
 
-class Interval(NamedTuple):
+@dataclass(frozen=True)
+class Interval:
     """A mean with its 95% interval, and how many values it is of; without ends where one value tells nothing."""
 
     mean: float

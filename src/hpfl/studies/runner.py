@@ -1,4 +1,4 @@
-"""Runs the parts of a study: those not yet done, one after another or side by side, under one bar with the time left."""
+"""Runs what is missing of a study, one after another or side by side, under one bar with the time left."""
 
 import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
