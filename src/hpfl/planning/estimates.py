@@ -62,7 +62,8 @@ class Estimate:
     def service(self, sets: BoolArray, step: float) -> FloatArray:
         """How well a step along the mean `m` of each row of `sets` pays what is due, `d = g + debt / step`.
 
-        `<d, m> - |m|^2 / 2`: what it takes off `|d - m|^2 / 2`, which is left to later rounds. Without sketches nothing is known of directions; what counts is then the mean importance.
+        `<d, m> - |m|^2 / 2`: what it takes off `|d - m|^2 / 2`, which is left to later rounds. Without sketches nothing
+        is known of directions; what counts is then the mean importance.
         """
         if self.blind:
             return np.asarray(sets @ self.updates[:, 0] ** 2 / sets.sum(axis=1))
