@@ -237,6 +237,27 @@ def test_a_sender_that_stalls_is_cut_off(certificates):
         assert nodes.deployment.cloud.delivered[0].ues == [0]
 
 
+def test_a_child_that_does_not_read_holds_up_nobody(certificates):
+    shape = ("network.edges=1", "planning.max_edges=1")
+    impatient = {**QUICK, "compute_s": 1.0, "evaluate_s": 1.0}
+    with Nodes(certificates, *shape, tiny=True, timing=impatient, limits={"idle_s": 0.5}) as nodes:
+        nodes.start_cloud()
+        nodes.start_edge(0)
+        nodes.start_ue(0)
+        mallory = Mallory(nodes, 1)
+
+        async def work():
+            await mallory.open()
+            await mallory.hello()
+            await mallory.next("welcome")
+
+        nodes.loop.run(work(), 10)  # and not another word is read
+        nodes.play(3)
+        assert nodes.record.num_aggregated == 1
+        assert nodes.deployment.cloud.delivered[0].ues == [0]
+        nodes.loop.run(mallory.close(), 5)
+
+
 def test_a_silent_connection_is_cut_off(certificates):
     with Nodes(certificates, tiny=True, limits={"handshake_s": 0.5}) as nodes:
         nodes.start_cloud()

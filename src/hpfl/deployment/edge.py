@@ -51,6 +51,7 @@ class Edge:
         self._background = Background()
         self._link: Uplink | None = None
         self._base: Base | None = None
+        self._gathers: Tag | None = None
         self._finished: Finished | None = None
         self._order: tuple[Tag, Any] | None = None
         self._done = False
@@ -118,17 +119,29 @@ class Edge:
         if digest_of(vector) != tag.base:
             raise RefusedError("digest", "a model came whose bytes do not match its name")
         if arrival.begin.purpose == pb.TRAIN:
-            self._background.cancel("upload")
-            self._base = self._finished = None
-            self._background.start("gather", self._gather(tag, vector))
+            self._start(tag, vector)
         elif arrival.begin.purpose == pb.EVALUATE:
             self._background.start("evaluate", self._evaluate(tag, vector))
         else:
             self._background.start("visitors", self.flock.answer_visitors(tag, vector))
 
+    def _start(self, tag: Tag, vector: Vector) -> None:
+        """Begin to work on a model; the cloud asking again for what is under way changes nothing."""
+        if self._base is not None and self._base.tag.about_same_model(tag):
+            self._background.start("answer", self._send(encode(self._base.tag, sketch=self._base.sketch)))
+        elif self._gathers is None or not self._gathers.about_same_model(tag):
+            self._background.cancel("upload")
+            self._base = self._finished = None
+            self._gathers = tag
+            self._background.start("gather", self._gather(tag, vector))
+
     async def _gather(self, tag: Tag, vector: Vector) -> None:
         """Let the UEs compute on a new model; send the mean of their sketches up."""
-        gathering = await self.flock.sketched(tag, vector)
+        try:
+            gathering = await self.flock.sketched(tag, vector)
+        finally:
+            if self._gathers is tag:
+                self._gathers = None
         ues = sorted(gathering.sketches)
         values, weight = gathering.mean(ues)
         samples = [gathering.sketches[ue].num_samples for ue in ues]

@@ -42,10 +42,9 @@ class Child:
         """Hand frames over, nothing in between; a child that does not take them is cut off."""
         async with self.lock:
             for frame in frames:
-                await self.send_one(frame)
+                await self._send_one(frame)
 
-    async def send_one(self, frame: bytes) -> None:
-        """Hand one frame over; other frames may come between this one and the next."""
+    async def _send_one(self, frame: bytes) -> None:
         try:
             async with asyncio.timeout(self.limits.idle_s):
                 await self.context.write(frame)
@@ -242,7 +241,7 @@ class Hub:
         child.refusals += 1
         if child.refusals > self._limits.refusals:
             raise ConnectionError(f"{child.name} sent more than {self._limits.refusals} messages that were refused")
-        await child.send_one(encode(Tag(), refusal=pb.Refusal(code=error.code, reason=error.reason)))
+        await child.send(encode(Tag(), refusal=pb.Refusal(code=error.code, reason=error.reason)))
 
     def _count(self, error: RefusedError, who: str) -> None:
         self.metrics.refused.labels(error.code).inc()
@@ -251,6 +250,7 @@ class Hub:
     def spawn(self, work: Any) -> None:
         """Do something beside everything else; a lost child ends it quietly."""
         task = asyncio.get_running_loop().create_task(_quiet(work))
+        task.add_done_callback(lambda _: work.close())  # work that was cancelled before its first step
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -23,7 +23,9 @@ class Background:
     def start(self, kind: str, work: Coroutine[Any, Any, None]) -> None:
         """Do `work` beside everything else, instead of what else of its kind is still being done."""
         self.cancel(kind)
-        self._by_kind[kind] = asyncio.get_running_loop().create_task(_logged(kind, work))
+        task = asyncio.get_running_loop().create_task(_logged(kind, work))
+        task.add_done_callback(lambda _: work.close())  # work that was cancelled before its first step
+        self._by_kind[kind] = task
 
     def cancel(self, kind: str) -> None:
         """Stop the work of one kind."""

@@ -41,6 +41,8 @@ class Ue:
         self._background = Background()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=settings.name)
         self._held: Held | None = None
+        self._link: Uplink | None = None
+        self._computes: Tag | None = None
         self._order: tuple[Tag, Any] | None = None
         self._attempts = 0
         self._done = False
@@ -106,7 +108,7 @@ class Ue:
         if isinstance(content, Arrival):
             params = _sound(content)
             if content.begin.purpose == pb.TRAIN:
-                self._background.start("train", self._train(link, tag, params))
+                self._start(link, tag, params)
             else:
                 self._background.start("evaluate", self._evaluate(link, tag, params))
             return
@@ -121,11 +123,23 @@ class Ue:
             case _:
                 pass
 
+    def _start(self, link: Uplink, tag: Tag, params: Vector) -> None:
+        """Begin to compute on a model; an edge that asks again for what is being computed changes nothing."""
+        if self._link is link and self._computes is not None and self._computes.about_same_model(tag):
+            return
+        known = self._held is not None and self._held.tag.about_same_model(tag)
+        self._link, self._computes = link, None if known else tag
+        self._background.start("train", self._train(link, tag, params))
+
     async def _train(self, link: Uplink, tag: Tag, params: Vector) -> None:
         own = tag.by(self._settings.name)
         if self._held is None or not self._held.tag.about_same_model(own):
             self._held = None
-            update, sketch = await self._computed(lambda: self._update(own, params))
+            try:
+                update, sketch = await self._computed(lambda: self._update(own, params))
+            finally:
+                if self._computes is tag:
+                    self._computes = None
             self._held = Held(own, update, sketch)
         await link.send(encode(self._held.tag, sketch=self._sketch_of(self._held)))
 
