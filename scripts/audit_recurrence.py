@@ -4,10 +4,12 @@
 
 For every round in `audit.jsonl` the script reads the updates that were aggregated and recomputes
 
-    w_{t+1} = w_t - outer_lr * sum_k (weight_k / sum of weights) * u_k        sums in float64, in the logged order,
-                                                                              rounded once to the model's precision
+    w_{t+1} = w_t - outer_lr * sum_k (weight_k / sum of weights) * factor_k * u_k
 
-and compares the result with the logged digest, bit for bit. It also checks that the rounds follow each other, that
+with sums in float64, in the logged order, rounded once to the model's precision (`factor` is 1 but where the experiment
+discounts stale updates; it multiplies in the model's precision; `outer_lr` includes a planner's own scale of the step)
+
+and compares it with the logged digest, bit for bit. It also checks that the rounds follow each other, that
 every update is the one whose digest was logged, that no edge's update on one base was counted twice and that none was
 computed on a model that did not exist yet. Where a killed cloud repeated rounds, those it repeated are checked too and
 reported as superseded. Newer checkpoints must hold the recomputed parameters.
@@ -60,10 +62,15 @@ def recomputed(params: np.ndarray, entry: dict, folder: Path) -> np.ndarray:
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not the one that was logged")
         if not np.isfinite(update).all():
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not finite")
+    if entry["aggregation"] != "mean":
+        raise AuditError(f"the rule {entry['aggregation']!r} is not the mean, and unknown here")
+    if entry["outer_lr"] == 0:
+        return params
     total = sum(entry["weights"])
     mean = np.zeros(params.shape, dtype=np.float64)
-    for weight, update in zip(entry["weights"], updates, strict=True):
-        mean = mean + update.astype(np.float64) * (weight / total)
+    for weight, factor, update in zip(entry["weights"], entry["factors"], updates, strict=True):
+        scaled = update if factor == 1 else update * update.dtype.type(factor)
+        mean = mean + scaled.astype(np.float64) * (weight / total)
     return (params.astype(np.float64) - entry["outer_lr"] * mean).astype(params.dtype)
 
 

@@ -8,6 +8,7 @@ from safetensors.numpy import load_file
 
 import hpfl
 from hpfl.data.sources import load_dataset
+from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.local import LocalOptions, Supervisor, lay_out
 from hpfl.simulation.build import build_simulation
 from hpfl.training.loop import train
@@ -36,17 +37,26 @@ CASES = {
         "learning.batches=independent",
         "learning.local_steps=2",
     ],
+    "joint planner on sketches, stale updates discounted": [
+        "planning.planner=joint",
+        "planning.importance=sketch",
+        "planning.sketch_size=48",
+        "planning.max_edges=1",
+        "training.rounds=6",
+        "training.staleness_discount=0.7",
+    ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_deployed_parameters_are_the_simulated_ones_after_every_round(case, certificates):
+def test_deployed_parameters_are_the_simulated_ones_after_every_round(case, certificates, tmp_path):
     overrides = CASES[case]
     expected = simulated(hpfl.load("quickstart", overrides=[*SMALL, *overrides]))
     with Nodes(certificates, *overrides) as nodes:
-        nodes.start_all()
+        nodes.start_all(audit=AuditLog(tmp_path, "full"))
         deployed = nodes.play()
+    assert audit_script.audit(tmp_path)["rounds"] == len(expected)
     assert len(deployed) == len(expected)
     for one, other in zip(deployed, expected, strict=True):
         assert float((one - other).abs().max()) <= 1e-6

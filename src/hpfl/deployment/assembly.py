@@ -17,6 +17,7 @@ from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
 from hpfl.network.topology import Fleet, FleetSpec, make_fleet
 from hpfl.rng import Streams
+from hpfl.training.sketch import DEFAULT_WIDTH
 from hpfl.units import db_to_linear, dbm_to_w
 
 FloatArray = NDArray[np.float64]
@@ -37,6 +38,11 @@ def make_node_task(settings: NodeSettings, config: Config) -> Task:
 def torch_dtype(config: Config) -> torch.dtype:
     """Precision of parameters and updates."""
     return torch.float64 if config.learning.dtype == "float64" else torch.float32
+
+
+def sketch_width(config: Config) -> int:
+    """Numbers in a sketch; a deployed cloud always plans on sketches, also where the experiment says 0."""
+    return config.planning.sketch_size or DEFAULT_WIDTH
 
 
 def local_training(config: Config) -> LocalTraining:
@@ -91,7 +97,10 @@ class LinkModel:
     streams: Streams
 
     def links(self, round_number: int, members: IntArray, samples: IntArray) -> Links:
-        """Links of the UEs `members` (sorted, with `samples` each) and of all edges, as the simulator draws them."""
+        """Links of the UEs `members` (sorted, with `samples` each) and of all edges, as the simulator draws them.
+
+        Where the experiment plans on sketches, computing is over by then and no longer part of the uploads.
+        """
         network = self.config.network
         fleet = self._fleet(members, samples)
         ue_fading, edge_fading = self._fading(round_number // network.coherence_rounds, fleet)
@@ -110,7 +119,7 @@ class LinkModel:
             ue_power_w=fleet.ue_power_w[members],
             ue_noise_w_per_hz=np.full(members.size, noise),
             ue_bits=np.full(members.size, self.model_bits * self.config.training.edge_rounds),
-            compute_s=self._compute_s(fleet)[members],
+            compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
         )
 
     def cpu_hz(self) -> FloatArray:

@@ -27,6 +27,7 @@ class Aggregated:
     member: int
     base_round: int
     weight: float
+    factor: float
     update: Vector
     ues: Sequence[int]
 
@@ -57,6 +58,7 @@ class AuditLog:
             "members": [part.member for part in parts],
             "base_rounds": [part.base_round for part in parts],
             "weights": [part.weight for part in parts],
+            "factors": [part.factor for part in parts],
             "updates": [_hex(part.update) for part in parts],
             "ues": [list(part.ues) for part in parts],
             "before": _hex(before),

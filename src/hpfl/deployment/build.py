@@ -99,6 +99,7 @@ def cloud_settings(config: Config) -> CloudSettings:
         staleness_bound=config.planning.staleness_bound,
         broadcast=config.training.broadcast,
         aggregation=config.training.aggregation,
+        staleness_discount=config.training.staleness_discount,
     )
 
 

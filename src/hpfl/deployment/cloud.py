@@ -18,7 +18,6 @@ from hpfl.deployment.node import Experiment
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames
-from hpfl.training.sketch import DEFAULT_WIDTH
 
 _AT_ONCE = 16
 _ANY_COUNT = 2**62  # the samples of each UE have been checked
@@ -233,7 +232,7 @@ class Cloud:
         self._changed.set()
 
     def _checked(self, edge: int, sketch: Any) -> CheckedSketch:
-        checked = check_sketch(sketch, width=DEFAULT_WIDTH, bounds=self._experiment.bounds)
+        checked = check_sketch(sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
         if not checked.ues.size or not set(checked.ues.tolist()) <= self._ues[edge]:
             raise RefusedError("identity", f"edge {edge} lists UEs that are not its own")
         bound = self._experiment.bounds.num_samples

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.assembly import LinkModel
+from hpfl.deployment.assembly import LinkModel, sketch_width
 from hpfl.deployment.audit import Aggregated, AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -23,7 +23,7 @@ from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
 from hpfl.training.loop import received
 from hpfl.training.record import EvaluationSummary
-from hpfl.training.sketch import BITS_PER_FLOAT, DEFAULT_WIDTH
+from hpfl.training.sketch import BITS_PER_FLOAT
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 BoolArray = NDArray[np.bool_]
@@ -70,9 +70,10 @@ class DeployedExecutor:
         began = time.perf_counter()
         self.loop.run(self._publish(state))
         held = self.loop.run(self.cloud.observe())
-        spent_s = 0.0 if self.settings.paced else time.perf_counter() - began
+        modelled = self.settings.paced and not self.links.config.planning.sketches
+        spent_s = 0.0 if modelled else time.perf_counter() - began
         num_edges = len(state.base_round)
-        sketches = np.zeros((num_edges, DEFAULT_WIDTH))
+        sketches = np.zeros((num_edges, sketch_width(self.links.config)))
         active = np.zeros(num_edges, dtype=np.bool_)
         base_round, digests = state.base_round.copy(), self._digests(state).copy()
         for edge, one in held.items():
@@ -101,7 +102,7 @@ class DeployedExecutor:
         came = self.loop.run(self.cloud.execute(orders, self._deadline_s(plan.round_latency_s, steps=2)))
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
         self._note_timing(state.round, observation.links, plan, came, measured_s)
-        self._last |= {"came": came, "before": state.params, "planned_s": plan.round_latency_s}
+        self._last |= {"came": came, "before": state.params, "plan": plan}
         return Outcome(
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
@@ -197,7 +198,8 @@ class DeployedExecutor:
     def _uplink_bits(self, came: Mapping[int, Delivered], held: Mapping[int, Held]) -> float:
         """Bits of the updates that came, on both hops, and of all sketches."""
         bits, rounds = self.links.model_bits, self.links.config.training.edge_rounds
-        sketches = sum(1 + int(one.sketch.ues.size) for one in held.values()) * DEFAULT_WIDTH * BITS_PER_FLOAT * 2
+        width = sketch_width(self.links.config)
+        sketches = sum(1 + int(one.sketch.ues.size) for one in held.values()) * width * BITS_PER_FLOAT * 2
         backhaul = bits if self.links.config.network.backhaul else 0.0
         return float(sum(len(one.ues) * bits * rounds + backhaul for one in came.values()) + sketches)
 
@@ -215,12 +217,21 @@ class DeployedExecutor:
             return
         came: dict[int, Delivered] = self._last["came"]
         parts = [
-            Aggregated(member=k, base_round=one.base_round, weight=one.weight, update=one.update, ues=one.ues)
-            for k, one in sorted(came.items())
+            Aggregated(
+                member=edge,
+                base_round=one.base_round,
+                weight=one.weight,
+                factor=(1.0 + state.round - 1 - one.base_round) ** -self.links.config.training.staleness_discount,
+                update=one.update,
+                ues=one.ues,
+            )
+            for edge, one in sorted(came.items())
         ]
-        facts = {"run": self.cloud.run, "round": state.round}
-        seconds = {"planned_s": self._last["planned_s"], "measured_s": self.timings[-1].measured_s}
-        self.audit.round(as_vector(self._last["before"]), after, parts, outer_lr=self.outer_lr, **facts, **seconds)
+        plan: Plan = self._last["plan"]
+        facts = {"run": self.cloud.run, "round": state.round, "aggregation": self.links.config.training.aggregation}
+        seconds = {"planned_s": plan.round_latency_s, "measured_s": self.timings[-1].measured_s}
+        rate = plan.step_scale * self.outer_lr
+        self.audit.round(as_vector(self._last["before"]), after, parts, outer_lr=rate, **facts, **seconds)
 
 
 def as_vector(params: torch.Tensor) -> Vector:

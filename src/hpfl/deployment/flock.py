@@ -17,7 +17,6 @@ from hpfl.deployment.node import Experiment
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames
-from hpfl.training.sketch import DEFAULT_WIDTH
 
 _LEAST_SLOTS = 8
 """Updates that may be on their way in at once, however large they are."""
@@ -140,7 +139,7 @@ class Flock:
             return own
         known = self.samples.get(child.number)
         if gathering and hello.holds and tag.about_same_model(gathering.tag) and known in {None, hello.num_samples}:
-            sketch = check_sketch(hello.sketch, width=DEFAULT_WIDTH, bounds=self._experiment.bounds)
+            sketch = check_sketch(hello.sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
             self._check_samples(sketch.weight, sketch.num_samples, hello.num_samples)
             gathering.sketches.setdefault(child.number, sketch)
             gathering.changed.set()
@@ -181,7 +180,7 @@ class Flock:
         kind = frame.WhichOneof("body")
         if kind == "sketch" and self.gathering is not None:
             self.gathering.check(tag, child.number)
-            sketch = check_sketch(frame.sketch, width=DEFAULT_WIDTH, bounds=self._experiment.bounds)
+            sketch = check_sketch(frame.sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
             self._check_samples(sketch.weight, sketch.num_samples, self.samples[child.number])
             self.gathering.take(child.number, sketch)
         elif kind == "figures" and self._evaluating is not None:

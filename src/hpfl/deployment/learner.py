@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.config import Config
-from hpfl.deployment.assembly import local_training, torch_dtype
+from hpfl.deployment.assembly import local_training, sketch_width, torch_dtype
 from hpfl.deployment.own_data import OwnData
 from hpfl.deployment.wire import FloatArray, Vector
 from hpfl.learning import Cohort, Evaluation, LocalTraining, Task, TestData
@@ -52,7 +52,9 @@ class Learner:
         self.dtype = torch_dtype(config)
         self.task = task
         self._cohort = self._made(local_training(config))
-        self._projection: Projection = make_projection(self.task.spec.num_parameters, self._streams)
+        self._projection: Projection = make_projection(
+            self.task.spec.num_parameters, self._streams, width=sketch_width(config)
+        )
 
     @property
     def num_samples(self) -> int:

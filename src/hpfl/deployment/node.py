@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from hpfl.config import fingerprint
-from hpfl.deployment.assembly import make_node_task, vector_spec
+from hpfl.deployment.assembly import make_node_task, sketch_width, vector_spec
 from hpfl.deployment.checks import Bounds
 from hpfl.deployment.logs import LOGGER, log
 from hpfl.deployment.settings import NodeSettings
@@ -65,6 +65,7 @@ class Experiment:
         self.task = make_node_task(settings, self.config)
         self.spec = vector_spec(self.task, self.config)
         self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
+        self.sketch_width = sketch_width(self.config)
         training = self.config.training
         self.edge_settings = EdgeSettings(
             outer_lr=self.config.learning.outer_lr, edge_rounds=training.edge_rounds, weighting=training.weighting
