@@ -21,7 +21,7 @@ BAD_INPUT = 2
 def plan_command(
     file: Annotated[str, typer.Argument(metavar="FILE.json", help="The problem; - reads standard input.")],
     planner: Annotated[
-        str, typer.Option(help="joint, alternating, paper, full, random or shpfl (docs/planning.md).")
+        str, typer.Option(help="joint, fastest, alternating, paper, full, random or shpfl (docs/planning.md).")
     ] = "joint",
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as one JSON object.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the planners that draw: random and shpfl.")] = 0,

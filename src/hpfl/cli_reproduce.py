@@ -10,8 +10,10 @@ from rich.table import Table
 
 from hpfl.cli_errors import refuse, reported
 from hpfl.cli_running import stopping_after_round
+from hpfl.reporting.style import FiguresUnavailableError
 from hpfl.studies import time_to_accuracy as study
 from hpfl.studies.bars import comparisons
+from hpfl.studies.picture import draw
 from hpfl.studies.runner import results, run_parts
 from hpfl.studies.tables import Row, write_table
 
@@ -61,10 +63,15 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
         )
     runs = study.run_rows(results(every, folder), settings)
     write_table(folder, "runs", runs)
-    write_table(folder, "cells", study.summary_rows(runs))
+    cells = study.summary_rows(runs)
+    write_table(folder, "cells", cells)
     versus = comparisons(runs, settings)
     write_table(folder, "speedups", versus)
     _show(versus)
+    try:
+        draw(cells, {data: setting.targets[-1] for data, setting in settings.items()}, folder)
+    except FiguresUnavailableError as error:
+        console.print(str(error))
     Console().print(f"Tables in {folder}", soft_wrap=True)
     if not complete:
         raise typer.Exit(130)
