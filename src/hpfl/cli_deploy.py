@@ -194,9 +194,11 @@ class _refusing:  # noqa: N801  reads as a word at its uses
 
 
 def _settings(kind: Any, file: Path) -> Any:
+    from hpfl.deployment.environment import end_with_supervisor
     from hpfl.deployment.logs import log_to
     from hpfl.deployment.settings import read_settings
 
+    end_with_supervisor()
     with _refusing():
         settings = read_settings(kind, file)
     log_to(settings.name, level=settings.log)

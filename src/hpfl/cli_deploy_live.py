@@ -31,7 +31,7 @@ def supervised(nodes: list[Node], folder: Path, *, quiet: bool) -> int:
         if cloud is not None and cloud.poll() is None:
             cloud.send_signal(signal.SIGTERM)
 
-    before = {kind: signal.signal(kind, on_signal) for kind in (signal.SIGTERM, signal.SIGINT)}
+    before = {kind: signal.signal(kind, on_signal) for kind in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
         supervisor.start()
         console.print(f"{len(nodes)} processes; their files are in {folder / 'nodes'}", soft_wrap=True)

@@ -178,6 +178,13 @@ def test_a_straggler_is_waited_for_only_until_the_deadline(certificates, tmp_pat
     audit_script.audit(tmp_path)
 
 
+def test_the_fastest_planner_deployed_scales_its_steps_and_the_audit_follows(certificates, tmp_path):
+    with Nodes(certificates, MANY, "planning.planner=fastest", "planning.max_edges=1") as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path, "full"))
+        nodes.play(5)
+    assert audit_script.audit(tmp_path)["rounds"] == 5
+
+
 def test_a_run_without_any_edge_gives_up_with_patience(certificates):
     from hpfl.deployment.deliveries import NobodyError
 

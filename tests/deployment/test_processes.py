@@ -78,6 +78,25 @@ def test_terminated_after_a_round_a_cloud_is_resumed_and_loses_nothing(tmp_path)
     assert [node.name for node in laid_out(tmp_path)] == ["cloud", "edge-0", "ue-0"]
 
 
+def test_nodes_do_not_outlive_their_supervisor(tmp_path):
+    nodes = lay_out(tmp_path, small("training.rounds=1000"), LocalOptions(time_scale=0.3))
+    code = (
+        "import sys, time; from pathlib import Path; from hpfl.deployment.local import Supervisor, laid_out; "
+        "s = Supervisor(laid_out(Path(sys.argv[1]))[2:]); s.start(); "
+        "print(s.processes['ue-0'].pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    with parent:
+        child = int(parent.stdout.readline())
+        until(lambda: "lost the parent" in nodes[2].log.read_text())
+        parent.kill()
+    until(lambda: not Path(f"/proc/{child}").exists() or _is_zombie(child), seconds=20)
+
+
+def _is_zombie(pid):
+    return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_killed_at_random_instants_the_audit_still_recomputes(tmp_path, seed):

@@ -42,7 +42,7 @@ class AuditLog:
 
     def start(self, params: Vector, *, round_number: int, run: str) -> None:
         """The model that the rounds from here on begin with."""
-        name = self._keep(f"start-{round_number:08d}", {"params": params})
+        name = self._keep(f"start-{round_number:08d}-{_hex(params)[:8]}", {"params": params})
         self._append({"kind": "start", "run": run, "round": round_number, "params": _hex(params), "file": name})
 
     def round(

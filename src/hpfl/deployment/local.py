@@ -15,6 +15,7 @@ import tomlkit
 
 from hpfl.config import Config, load, to_toml
 from hpfl.deployment.certificates import init_authority, issue
+from hpfl.deployment.environment import SUPERVISOR
 
 _LOOPBACK = "127.0.0.1"
 _MOST_RESTARTS = 50
@@ -163,7 +164,7 @@ class Supervisor:
 
     def _start(self, name: str) -> None:
         node = self._nodes[name]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", SUPERVISOR: str(os.getpid())}
         with node.log.open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 node.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
