@@ -214,12 +214,12 @@ def _result(
 
 
 def _ue_table(simulation: Simulation, state: TrainState, evaluation: Evaluation) -> dict[str, Any]:
-    population = simulation.population
+    fleet = simulation.fleet
     return {
-        "ue": np.arange(population.fleet.num_ues),
-        "edge": population.fleet.edge_of_ue,
-        "samples": population.fleet.num_samples,
-        "labels": _labels(population.label_counts > 0),
+        "ue": np.arange(fleet.num_ues),
+        "edge": fleet.edge_of_ue,
+        "samples": fleet.num_samples,
+        "labels": _labels(simulation.dealt.label_counts > 0),
         "personalised_accuracy": evaluation.personalised_accuracy,
         "global_accuracy": evaluation.global_accuracy,
         "meta_loss": evaluation.meta_loss,

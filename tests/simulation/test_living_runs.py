@@ -104,7 +104,7 @@ def test_an_aggregated_update_is_the_mean_of_the_ues_that_got_through():
     failed = struck(Streams(0).at("failure/ue", 0), 20, 0.4)
     means = []
     for edge in record.aggregated:
-        own = np.flatnonzero((simulation.population.fleet.edge_of_ue == edge) & ~failed)
+        own = np.flatnonzero((simulation.fleet.edge_of_ue == edge) & ~failed)
         one = learners.cohort.updates(
             start.params, ues=own, groups=np.zeros_like(own), num_groups=1, streams=Streams(0), key=0, keep_per_ue=True
         )

@@ -64,7 +64,7 @@ def test_only_edges_with_a_new_update_sketch_again(clock):
     seen = simulation.parts.executor.observe(state)
     assert seen.spent_bits == 2 * (3 + 1) * 64 * 32
     idle = np.setdiff1d(np.arange(4), first.aggregated)
-    members = np.isin(simulation.population.fleet.edge_of_ue, idle)
+    members = np.isin(simulation.fleet.edge_of_ue, idle)
     assert (seen.spent_j[members] == 0).all()
     assert (seen.links.compute_s == 0).all()
 

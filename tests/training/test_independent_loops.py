@@ -40,7 +40,7 @@ def simulated(system, *overrides):
 
 
 def ue_data(dataset, simulation):
-    rows, offsets = simulation.population.shards.source_rows()
+    rows, offsets = simulation.dealt.shards.source_rows()
     for begin, end in itertools.pairwise(offsets):
         x = (torch.from_numpy(dataset.inputs[rows[begin:end]]).float() / 255).double().flatten(1)
         yield x, torch.from_numpy(dataset.targets[rows[begin:end]])
@@ -85,7 +85,7 @@ def semi_asynchronous_loop(start, edges, gradient, schedules, beta, broadcast="s
 
 
 def by_edge(dataset, simulation):
-    fleet = simulation.population.fleet
+    fleet = simulation.fleet
     data = list(ue_data(dataset, simulation))
     return [[data[i] for i in np.flatnonzero(fleet.edge_of_ue == k)] for k in range(fleet.num_edges)]
 

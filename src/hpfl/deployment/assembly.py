@@ -3,19 +3,18 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from hpfl.assembly import fleet_spec, touched_samples
 from hpfl.config import Config
-from hpfl.config.fields import distribution
 from hpfl.data.sources import DATASETS
 from hpfl.deployment.settings import NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
-from hpfl.learning import LocalTraining, Task, make_task
+from hpfl.learning import Task, make_task
 from hpfl.network.channel import FADINGS, Fading, PathLoss
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
-from hpfl.network.topology import Fleet, FleetSpec, make_fleet
+from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
 from hpfl.training.sketch import DEFAULT_WIDTH
 from hpfl.units import db_to_linear, dbm_to_w
@@ -35,29 +34,9 @@ def make_node_task(settings: NodeSettings, config: Config) -> Task:
     )
 
 
-def torch_dtype(config: Config) -> torch.dtype:
-    """Precision of parameters and updates."""
-    return torch.float64 if config.learning.dtype == "float64" else torch.float32
-
-
 def sketch_width(config: Config) -> int:
     """Numbers in a sketch; a deployed cloud always plans on sketches, also where the experiment says 0."""
     return config.planning.sketch_size or DEFAULT_WIDTH
-
-
-def local_training(config: Config) -> LocalTraining:
-    """A UE's local steps from a configuration."""
-    learning = config.learning
-    return LocalTraining(
-        inner_lr=learning.inner_lr,
-        outer_lr=learning.outer_lr,
-        objective=learning.objective,
-        inner_steps=learning.inner_steps,
-        local_steps=learning.local_steps,
-        batch_size=learning.batch_size or None,
-        batches=learning.batches,
-        hessian_free_delta=learning.hessian_free_delta,
-    )
 
 
 def vector_spec(task: Task, config: Config) -> VectorSpec:
@@ -135,26 +114,13 @@ class LinkModel:
         )
 
     def _fleet(self, members: IntArray, samples: IntArray) -> Fleet:
-        network = self.config.network
-        everyone = np.zeros(network.num_ues, dtype=np.int64)
+        everyone = np.zeros(self.config.network.num_ues, dtype=np.int64)
         everyone[members] = samples
-        spec = FleetSpec(
-            ues_per_edge=network.ues_of_edges,
-            cpu_hz=distribution(network.cpu_hz),
-            cycles_per_bit=distribution(network.cycles_per_bit),
-            ue_power_w=distribution(network.ue_power_w),
-            edge_power_w=distribution(network.edge_power_w),
-            ue_distance_m=distribution(network.ue_distance_m),
-            edge_distance_m=distribution(network.edge_distance_m),
-        )
-        return make_fleet(spec, everyone, self.streams)
+        return make_fleet(fleet_spec(self.config), everyone, self.streams)
 
     def _compute_s(self, fleet: Fleet) -> FloatArray:
-        training = local_training(self.config)
-        drawn = training.batch_size
-        per_step = fleet.num_samples if drawn is None else np.minimum(fleet.num_samples, drawn) * len(training.roles)
         return compute_s(
-            (per_step * training.local_steps * self.config.training.edge_rounds).astype(np.float64),
+            touched_samples(self.config, fleet.num_samples),
             cycles_per_bit=fleet.cycles_per_bit,
             sample_bits=float(DATASETS.get(self.config.data.dataset).sample_bits),
             cpu_hz=fleet.cpu_hz,

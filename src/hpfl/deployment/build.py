@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
+from hpfl.assembly import cloud_settings, start_state, torch_dtype
 from hpfl.config import Config
-from hpfl.deployment.assembly import LinkModel, torch_dtype
+from hpfl.deployment.assembly import LinkModel
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -14,12 +15,11 @@ from hpfl.deployment.executor import DeployedExecutor
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
 from hpfl.planning.planners import PLANNERS
-from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.training.cloud import CloudSettings
 from hpfl.training.loop import Evaluate, Parts
 from hpfl.training.record import EvaluationSummary
-from hpfl.training.state import TrainState, initial_state
+from hpfl.training.state import TrainState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,9 @@ def build_deployment(
             stopwatch=time.perf_counter,
         ),
         settings=cloud_settings(config),
-        start=start_state(params, config),
+        start=start_state(params, config).but(
+            pending=params.new_zeros((config.network.edges, 0))
+        ),  # they stay at their edges
     )
 
 
@@ -77,30 +79,6 @@ def refuse_what_only_a_simulator_can(config: Config) -> None:
         raise SettingsError('training.trigger is "first"; a deployed cloud waits for the edges it called')
     if config.life.on:
         raise SettingsError("section life is in use; a deployed network leaves, fails and moves by itself")
-
-
-def start_state(params: torch.Tensor, config: Config) -> TrainState:
-    """Round 0; pending updates stay at their edges, so the cloud holds none."""
-    state = initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)
-    script = {SCRIPT: config.planning.script} if config.planning.script else {}
-    return state.but(pending=params.new_zeros((config.network.edges, 0)), memory=script)
-
-
-def cloud_settings(config: Config) -> CloudSettings:
-    """The cloud's constants from a resolved configuration."""
-    assert not isinstance(config.planning.phi, str)
-    return CloudSettings(
-        rounds=config.training.rounds,
-        outer_lr=config.learning.outer_lr,
-        bandwidth_hz=config.network.bandwidth_hz,
-        rho=config.planning.rho,
-        phi=config.planning.phi,
-        max_edges=config.planning.max_edges,
-        staleness_bound=config.planning.staleness_bound,
-        broadcast=config.training.broadcast,
-        aggregation=config.training.aggregation,
-        staleness_discount=config.training.staleness_discount,
-    )
 
 
 def _every(executor: DeployedExecutor, config: Config) -> Evaluate:

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hpfl.assembly import local_training, torch_dtype
 from hpfl.config import Config
-from hpfl.deployment.assembly import local_training, sketch_width, torch_dtype
+from hpfl.deployment.assembly import sketch_width
 from hpfl.deployment.own_data import OwnData
 from hpfl.deployment.wire import FloatArray, Vector
 from hpfl.learning import Cohort, Evaluation, LocalTraining, Task, TestData

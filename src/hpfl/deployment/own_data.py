@@ -10,12 +10,10 @@ import safetensors.numpy
 import torch
 from numpy.typing import NDArray
 
+from hpfl.assembly import deal
 from hpfl.config import Config
-from hpfl.config.fields import distribution
 from hpfl.data.dataset import DatasetError, to_float
-from hpfl.data.partition import PartitionSettings, make_shards, make_test_shards
 from hpfl.data.sources import load_dataset
-from hpfl.network.distributions import whole_numbers
 from hpfl.rng import Streams
 
 NAMES = ("inputs", "targets", "test_inputs", "test_targets")
@@ -56,28 +54,9 @@ def own_data(source: str, config: Config, number: int, *, data_dir: str = "") ->
 def dealt_data(config: Config, number: int, *, data_dir: str = "") -> OwnData:
     """What the simulated UE of this number would have: the experiment's data set, dealt with the experiment's seed."""
     dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None)
-    streams = Streams(config.training.seed)
-    shards = make_shards(
-        config.data.partitioner,
-        dataset.targets,
-        num_classes=dataset.num_classes,
-        sizes=whole_numbers(
-            distribution(config.data.samples_per_ue), streams.at("samples").uniform(config.network.num_ues)
-        ),
-        settings=PartitionSettings(
-            labels_per_ue=config.data.labels_per_ue,
-            concentration=config.data.concentration,
-            disjoint=config.data.disjoint,
-            edge_skew=config.data.edge_skew,
-        ),
-        streams=streams,
-    )
-    classes = dataset.targets if dataset.num_classes else np.zeros(len(dataset.targets))
-    labels = np.asarray(classes, dtype=np.int64)
-    counts = shards.label_counts(labels, dataset.num_classes or 1)
-    tests = make_test_shards(dataset.test_targets, counts, test_samples=config.evaluation.test_samples, streams=streams)
+    dealt = deal(config, dataset, Streams(config.training.seed))
     mine = np.array([number])
-    rows, test_rows = shards.source_rows(mine)[0], tests.source_rows(mine)[0]
+    rows, test_rows = dealt.shards.source_rows(mine)[0], dealt.test_shards.source_rows(mine)[0]
     return OwnData(
         torch.from_numpy(to_float(dataset, dataset.inputs[rows])),
         torch.from_numpy(dataset.targets[rows]),

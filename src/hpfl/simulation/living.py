@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hpfl.assembly import touched_samples
 from hpfl.config import Config, ConfigError, NetworkConfig
 from hpfl.config.life import LifeConfig
-from hpfl.learning import Cohort, LocalTraining, Task
+from hpfl.learning import Cohort, Task
 from hpfl.network.availability import TwoState
 from hpfl.network.channel import FADINGS, PathGain, PathLoss
 from hpfl.network.mobility import RandomWaypoint
@@ -54,7 +55,7 @@ def make_executor(
         load=Load(
             ue_bits=bits * config.training.edge_rounds,
             edge_bits=bits if config.network.backhaul else 0.0,
-            touched_samples=touched_samples(config, cohort.training, fleet.num_samples),
+            touched_samples=touched_samples(config, fleet.num_samples),
             sample_bits=sample_bits,
             compute_s=trace.of(COMPUTE_S),
             record=record,
@@ -90,14 +91,6 @@ def _sketching(config: Config, num_parameters: int, streams: Streams, device: to
         backhaul=config.network.backhaul,
         importance=config.planning.importance == "sketch",
     )
-
-
-def touched_samples(config: Config, training: LocalTraining, num_samples: IntArray) -> FloatArray:
-    """Samples a UE's edge phase touches: whole shards or batches, times local iterations and edge rounds."""
-    drawn = training.batch_size
-    per_step = num_samples if drawn is None else np.minimum(num_samples, drawn) * len(training.roles)
-    steps = training.local_steps * config.training.edge_rounds
-    return np.asarray(per_step * steps, dtype=np.float64)
 
 
 def _clock_settings(config: Config) -> ClockSettings:
