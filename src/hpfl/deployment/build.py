@@ -56,6 +56,7 @@ def build_deployment(
         audit=audit,
     )
     params = experiment.task.initial_parameters(streams.at("model")).to(torch_dtype(config))
+    nothing = params.new_zeros((config.network.edges, 0))  # pending updates stay at their edges
     return Deployment(
         cloud=cloud,
         executor=executor,
@@ -67,9 +68,7 @@ def build_deployment(
             stopwatch=time.perf_counter,
         ),
         settings=cloud_settings(config),
-        start=start_state(params, config).but(
-            pending=params.new_zeros((config.network.edges, 0))
-        ),  # they stay at their edges
+        start=start_state(params, config).but(pending=nothing),
     )
 
 
