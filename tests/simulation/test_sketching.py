@@ -1,5 +1,7 @@
 """Sketches before the plan: what they say, and that their seconds, bits and joules are counted."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -100,3 +102,18 @@ def test_fastest_runs_repeat_and_record_noise_and_steps():
     assert all(row["noise_scale"] > 0 for row in first)
     assert all(0 <= row["step_scale"] <= 1 for row in first)
     assert all(row["max_staleness"] == 0 for row in first)
+
+
+@pytest.mark.parametrize("planner", ["fastest", "random"])
+def test_the_timeline_has_no_gap_while_sketches_are_sent(planner):
+    simulation = simulated(f"planning.planner={planner}", "planning.importance=sketch")
+    state = simulation.start
+    for _ in range(3):
+        before_s = state.time_s
+        state, record = play_round(state, simulation.parts, simulation.settings)
+        for edge in range(4):
+            own = [row for row in record.phases.rows() if row["edge"] == edge]
+            assert own[0]["start_s"] == pytest.approx(before_s)
+            assert own[-1]["end_s"] == pytest.approx(state.time_s)
+            for one, following in itertools.pairwise(own):
+                assert following["start_s"] == pytest.approx(one["end_s"])

@@ -17,7 +17,7 @@ from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.radio import Radio, Recorded, Recorder
 from hpfl.simulation.roster import DISTANCE, SERVES, Life, Roster, everyone, sorted_by_edge
 from hpfl.simulation.sketching import Sketching, computed
-from hpfl.simulation.stretches import stretches
+from hpfl.simulation.stretches import stretches, with_sketching
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
@@ -109,12 +109,15 @@ class SimulatedExecutor:
     def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
         """Let the clock carry the plan out; the arrived edges' updates are read from what was pending."""
         active = np.ones(self.fleet.num_edges, dtype=np.bool_) if observation.active is None else observation.active
-        state = state.but(time_s=state.time_s + observation.spent_s)
+        before, state = state, state.but(time_s=state.time_s + observation.spent_s)
         interval = self._interval(state, observation.links, plan, observation.clock)
         progress = self.clock.advance(observation.clock, interval)
         if not active.any():
             progress = replace(progress, latency_s=self.mishaps.idle_s)
         pending, memory = self._after_losses(state, observation, progress)
+        phases = stretches(state, plan, progress, active)
+        if observation.spent_s > 0:
+            phases = with_sketching(before, phases, observation.spent_s, active)
         joules = np.zeros(self.fleet.num_ues)
         members = observation.links.members
         joules[members] = joules_of(progress, self.fleet.cpu_hz[members])
@@ -129,7 +132,7 @@ class SimulatedExecutor:
             dropped=progress.dropped,
             fresh=progress.dropped | ~active,
             num_lost=int(progress.lost.sum()),
-            phases=stretches(state, plan, progress, active),
+            phases=phases,
         )
 
     def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hpfl.planning.problem import Plan
 from hpfl.simulation.clock import Progress
-from hpfl.training.phases import BACKHAUL, COMPUTE, NAMES, UPLOAD, WAITING, Phases, joined
+from hpfl.training.phases import BACKHAUL, COMPUTE, NAMES, UPLOAD, WAITING, Phases, columns_of, joined
 from hpfl.training.state import TrainState
 
 FloatArray = NDArray[np.float64]
@@ -33,6 +33,18 @@ def stretches(state: TrainState, plan: Plan, progress: Progress, active: BoolArr
         _part(WAITING, state, (settled_s, last_s), none, active),
     ]
     return joined(state.round + 1, parts)
+
+
+def with_sketching(state: TrainState, phases: Phases, spent_s: float, active: BoolArray) -> Phases:
+    """The phases after a time before the plan, in which edges with a new model computed and sent their sketches."""
+    starts = active & (state.base_round == state.round)
+    none, begin_s, end_s = np.zeros(active.size), np.zeros(active.size), np.full(active.size, spent_s)
+    parts = [
+        _part(COMPUTE, state, (begin_s, end_s), none, starts),
+        _part(WAITING, state, (begin_s, end_s), none, active & ~starts),
+        columns_of(phases),
+    ]
+    return joined(phases.round, parts)
 
 
 def _part(
