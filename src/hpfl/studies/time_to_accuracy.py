@@ -71,12 +71,12 @@ FULL: Mapping[str, Setting] = {
 QUICK: Mapping[str, Setting] = {
     "mnist-mini": Setting(
         preset="quickstart",
-        targets=(0.6, 0.7),
-        planners=("fastest", "full", "random-1"),
-        skews=(0.0,),
+        targets=(0.7, 0.9),
+        planners=("fastest", "full", "random-1", "random-2"),
+        skews=(0.0, 1.0),
         clocks=("round",),
-        rounds=40,
-        stop_at_s=100.0,
+        rounds=60,
+        stop_at_s=170.0,
     )
 }
 
