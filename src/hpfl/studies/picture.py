@@ -31,6 +31,8 @@ def draw(cells: Sequence[Row], target: Mapping[str, float], folder: Path) -> lis
 
 
 def _panel(axes: "Axes", rows: Sequence[Row]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     best = {name: _best(rows, name) for name in (*_SIZES, *_MARKED, "fastest")}
     fixed = [(size, row) for name, size in _SIZES.items() if (row := best[name])]
     axes.errorbar(
@@ -46,6 +48,9 @@ def _panel(axes: "Axes", rows: Sequence[Row]) -> None:
             axes.axhspan(row["time_low_s"], row["time_high_s"], color=BLUE, alpha=0.15, linewidth=0)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xticks(list(_SIZES.values()), [str(size) for size in _SIZES.values()])
     axes.set_xlabel("edges per round", color=INK)
     axes.legend(loc="upper left", frameon=False, fontsize=7)
