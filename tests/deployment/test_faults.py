@@ -173,8 +173,7 @@ def test_a_straggler_is_waited_for_only_until_the_deadline(certificates, tmp_pat
         nodes.learners[3].delay_s = 0.0
         nodes.play(4)
     ues = [row["ues"] for row in log_of(tmp_path)]
-    assert [0, 1] in ues[2]
-    assert [2, 3] not in ues[2]
+    assert ues[3] == [[0, 1], [2]]  # the model of the round before may have reached it in time
     audit_script.audit(tmp_path)
 
 

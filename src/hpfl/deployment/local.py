@@ -18,7 +18,8 @@ from hpfl.deployment.certificates import init_authority, issue
 from hpfl.deployment.environment import SUPERVISOR
 
 _LOOPBACK = "127.0.0.1"
-_MOST_RESTARTS = 50
+_MOST_FAILURES = 20
+"""In a row, by itself; whoever is killed from outside is started again however often."""
 _RESTART_PAUSE_S = 0.5
 _START = "from hpfl.cli import main; main()"
 
@@ -120,6 +121,7 @@ class Supervisor:
         self.restarts: dict[str, int] = {node.name: 0 for node in nodes}
         self._nodes = {node.name: node for node in nodes}
         self._due: dict[str, float] = {}
+        self._failures: dict[str, int] = {node.name: 0 for node in nodes}
 
     def start(self) -> None:
         """Start all nodes."""
@@ -127,17 +129,17 @@ class Supervisor:
             self._start(name)
 
     def watch(self, tick: Callable[[], None], *, every_s: float = 0.2) -> int:
-        """Keep all nodes alive until the cloud has ended by itself; its exit status."""
+        """Keep all nodes alive until the cloud has ended by itself, or died too often; its exit status."""
         while True:
             tick()
             for name, process in list(self.processes.items()):
                 status = process.poll()
                 if status is None:
                     continue
-                if name == "cloud" and status in {0, 2, 130}:
+                if name == "cloud" and (status in {0, 2, 130} or self._failures[name] >= _MOST_FAILURES):
                     return status
                 if status not in {0, 2}:
-                    self._revive(name)
+                    self._revive(name, status)
             time.sleep(every_s)
 
     def stop(self, *, patience_s: float = 10.0) -> None:
@@ -153,11 +155,12 @@ class Supervisor:
                 process.kill()
                 process.wait()
 
-    def _revive(self, name: str) -> None:
+    def _revive(self, name: str, status: int) -> None:
         now = time.monotonic()
         if name not in self._due:
             self._due[name] = now + _RESTART_PAUSE_S
-        elif now >= self._due[name] and self.restarts[name] < _MOST_RESTARTS:
+            self._failures[name] = self._failures[name] + 1 if status > 0 else 0
+        elif now >= self._due[name] and self._failures[name] < _MOST_FAILURES:
             del self._due[name]
             self.restarts[name] += 1
             self._start(name)
