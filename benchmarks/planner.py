@@ -262,7 +262,7 @@ def main() -> None:
     for name, measure in rows(options.quick, options.repeat):
         if options.only in name:
             for row in measure():
-                print(json.dumps(asdict(row)) if options.json else show(row), flush=True)
+                print(json.dumps(asdict(row), default=bool) if options.json else show(row), flush=True)
 
 
 if __name__ == "__main__":

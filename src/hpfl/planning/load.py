@@ -16,7 +16,7 @@ import numpy as np
 from hpfl.planning.link import LN2, LinkCurve, energy_nats, link_curve
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
 
-_LINKS_PER_CHUNK = 1 << 15  # a chunk's arrays stay in the cache
+_LINKS_PER_CHUNK = 1 << 16  # few enough for the cache, enough to keep two threads busy
 _CHUNKS_FOR_TWO = 8  # from here on a second thread is worth its start
 _LEAST_RATIO = 1e-100  # below, curvatures leave the range of float64
 
