@@ -16,6 +16,7 @@ from hpfl.reporting import formats
 from hpfl.training.record import RoundRecord
 
 SILENCE_S = 5.0
+MOST_LINES = 50  # evaluations that come thicker than this are not all printed
 """Without a terminal, rounds between evaluations are mentioned no more often than this."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _EDGES_SHOWN = 60
@@ -42,7 +43,7 @@ class RunDisplay:
         self._num_edges = 0
         self._began = stopwatch()
         self._ticks: deque[tuple[float, int]] = deque(maxlen=50)
-        self._last_line_s = self._began
+        self._last_line_s, self._last_line_round = self._began, 0
 
     @property
     def is_live(self) -> bool:
@@ -56,7 +57,7 @@ class RunDisplay:
             self._start()
         elif not self._quiet and self._worth_a_line(record):
             self._print(self._line(record))
-            self._last_line_s = self._stopwatch()
+            self._last_line_s, self._last_line_round = self._stopwatch(), record.round
 
     def note(self, text: str) -> None:
         """Say something in passing, above the live panel."""
@@ -91,7 +92,8 @@ class RunDisplay:
 
     def _worth_a_line(self, record: RoundRecord) -> bool:
         due = self._stopwatch() - self._last_line_s >= SILENCE_S
-        return due or record.meta_loss is not None or record.round == self._total
+        apart = record.round - self._last_line_round >= self._total / MOST_LINES
+        return due or (apart and record.meta_loss is not None) or record.round == self._total
 
     def _print(self, text: str) -> None:
         self.console.print(text, soft_wrap=True, markup=False, highlight=False)
