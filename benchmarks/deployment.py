@@ -235,7 +235,7 @@ def rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         model = ["learning.model=deployment:wide"]
         found.append(measured("large", edges=1, ues=2, rounds=4, processes=2, changes=model))
     return [
-        {"work": work, "value": run[key], "unit": unit, "bar": bar, "ok": bar is None or run[key] <= bar}
+        {"work": work, "value": run[key], "unit": unit, "bar": bar, "ok": bar is None or bool(run[key] <= bar)}
         for run in found
         for name, key, work, unit, bar in FIGURES
         if name == run["name"]
