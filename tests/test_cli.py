@@ -54,6 +54,8 @@ def test_quiet_says_nothing(tmp_path):
         (["run", "quickstart", "--rounds", "0"], "training.rounds is 0"),
         (["show", "quickstrat"], "the presets are quickstart"),
         (["compare", "nowhere"], "nowhere"),
+        (["run", "quickstart", "--resume", "--out", "nowhere"], "there is no run in it to resume"),
+        (["run", "quickstart", "--out", "/proc/nowhere"], "cannot be written to"),
         (["run", "quickstart", "-q", "--set", "learning.model=torch.nn:ReLU"], "no trainable parameters"),
     ],
 )

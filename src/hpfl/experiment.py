@@ -16,7 +16,7 @@ from hpfl.data.dataset import Progress
 from hpfl.data.sources import load_dataset
 from hpfl.learning import Evaluation
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
-from hpfl.reporting.store import UES, RunStore, read_rounds
+from hpfl.reporting.store import UES, OutputError, RunStore, read_rounds
 from hpfl.reporting.summary import environment, summarise
 from hpfl.reporting.table import write_table
 from hpfl.reporting.timeline import TimelineFile
@@ -68,6 +68,8 @@ def run(
     config, chosen = resolve(config), choose_device(device)
     if out is None:
         return _run(config, None, resume=False, device=chosen, data_dir=data_dir, hooks=hooks)
+    if resume and not Path(out).is_dir():
+        raise OutputError(f"{out} does not exist, so there is no run in it to resume; leave out --resume to start one")
     with RunStore.open(Path(out), resume=resume) as store:
         return _run(config, store, resume=resume, device=chosen, data_dir=data_dir, hooks=hooks)
 

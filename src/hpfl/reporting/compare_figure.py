@@ -41,6 +41,8 @@ def _headline(figure: "Figure", runs: Sequence[RunView], target: float | None, w
     elif len(reached) == len(runs) == 2 and reached[1].time_s > NOTICEABLE * reached[0].time_s:
         sooner = f"{reached[1].time_s / reached[0].time_s:.1f}× sooner than {reached[1].label}"
         title = f"{reached[0].label} reaches {formats.share(target)} accuracy {sooner}"
+    elif len(reached) > 1 and reached[1].time_s <= NOTICEABLE * reached[0].time_s:
+        title = f"{reached[0].label} and {reached[1].label} reach {formats.share(target)} accuracy at the same time"
     else:
         title = f"{reached[0].label} reaches {formats.share(target)} accuracy first"
     style.headline(figure, title, _facts(runs))

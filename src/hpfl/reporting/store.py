@@ -47,8 +47,11 @@ class RunStore:
         """Take possession of `out`, which must be empty unless a run in it is to be resumed."""
         _refuse_unless_free(out, resume=resume)
         created = not out.exists()
-        out.mkdir(parents=True, exist_ok=True)
-        descriptor = _locked(out)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            descriptor = _locked(out)
+        except OSError as error:
+            raise OutputError(f"{out} cannot be written to ({error.strerror}); choose another --out") from error
         try:
             _refuse_unless_free(out, resume=resume)
             atomic.remove_partials(out)
