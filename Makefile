@@ -32,7 +32,7 @@ format: install ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .
 
 test: check ## everything in check, then the tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 clean: ## remove the environment and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
