@@ -1,8 +1,10 @@
-"""`hpfl reproduce`: run a study, or what is missing of it, and write its tables."""
+"""`hpfl reproduce`: run studies, or what is missing of them, judge the claims and write the page."""
 
-from collections.abc import Sequence
+import os
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,78 +13,133 @@ from rich.table import Table
 from hpfl.cli_errors import refuse, reported
 from hpfl.cli_running import stopping_after_round
 from hpfl.reporting.style import FiguresUnavailableError
-from hpfl.studies import time_to_accuracy as study
-from hpfl.studies.bars import comparisons
-from hpfl.studies.picture import draw
-from hpfl.studies.runner import results, run_parts
-from hpfl.studies.tables import Row, write_table
+from hpfl.studies.cases import FULL, QUICK, Scale
+from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
+from hpfl.studies.outcome import Outcome, collect, verdicts
+from hpfl.studies.page import figure, interval, write_page
+from hpfl.studies.parts import Part
+from hpfl.studies.runner import run_parts
+from hpfl.studies.study import Study
+from hpfl.studies.summary import write_summary
 
-STUDIES = {"time-to-accuracy": "simulated seconds, joules and bits to a personalised accuracy, planner by planner"}
+MOST_WORKERS = 8
+"""More processes than this gain nothing on one device."""
+_NAMES = f"{', '.join(STUDIES)}; or {', '.join(GROUPS)}."
 
 
 @reported
 def reproduce_command(  # noqa: PLR0917  every option is passed by name
-    name: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of: {', '.join(STUDIES)}.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="runs/STUDY")] = None,
+    names: Annotated[list[str], typer.Argument(metavar="STUDY...", help=_NAMES, show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="runs/reproduction, or -quick")
+    ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small sample: mnist-mini, few planners and rounds.")
+        bool, typer.Option("--quick", help="A small sample: mnist-mini, fewer rounds; no CIFAR-10.")
     ] = False,
-    seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 5,
+    seeds: Annotated[int, typer.Option(help="How many seeds; verdicts need five.", min=1)] = 5,
     first_seed: Annotated[int, typer.Option(help="The first of them.", min=0)] = 0,
     only: Annotated[
-        list[str] | None, typer.Option(help="Only parts whose name contains this; may be repeated.")
+        list[str] | None, typer.Option(help="Run only parts whose name contains this; may be repeated.")
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
-    workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Runs side by side; 0: as many as there are cores.", min=0)] = 0,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
     ] = None,
+    no_run: Annotated[
+        bool, typer.Option("--no-run", help="Make tables, figures and page of the runs that are there.")
+    ] = False,
 ) -> None:
-    """Run a study and write its tables.
+    """Run the sweeps behind figures of the paper, draw them, judge its claims, and write one page: OUT/index.html.
 
-    Parts that are done are skipped, so an interrupted study goes on where it stopped, and folders of parts made on
-    several machines merge by copying them together. Tables are made of whatever parts are there.
+    Runs that are done are skipped, so an interrupted study goes on where it stopped, and folders of runs made on
+    several machines merge by copying them together.
     """
-    if name not in STUDIES:
-        refuse(f"no study is called {name!r}; there are {', '.join(STUDIES)}")
-    folder, console = out or Path("runs") / name, Console(stderr=True)
-    settings = study.QUICK if quick else study.FULL
-    every = study.parts(settings, range(first_seed, first_seed + seeds))
-    wanted = [part for part in every if all(text in part.name for text in only or ())]
-    if not wanted:
-        refuse(f"no part's name contains {' and '.join(only or ())}; one is {every[0].name}")
-    with stopping_after_round(console.print) as stops:
-        complete = run_parts(
-            wanted,
-            folder,
-            device=device,
-            data_dir=data_dir,
-            workers=workers,
-            should_stop=lambda: bool(stops),
-            console=console,
-        )
-    runs = study.run_rows(results(every, folder), settings)
-    write_table(folder, "runs", runs)
-    cells = study.summary_rows(runs)
-    write_table(folder, "cells", cells)
-    versus = comparisons(runs, settings)
-    write_table(folder, "speedups", versus)
-    _show(versus)
-    try:
-        draw(cells, {data: setting.targets[-1] for data, setting in settings.items()}, folder)
-    except FiguresUnavailableError as error:
-        console.print(str(error))
-    Console().print(f"Tables in {folder}", soft_wrap=True)
+    scale, wanted = QUICK if quick else FULL, _chosen(names)
+    folder = out or Path("runs") / ("reproduction-quick" if quick else "reproduction")
+    every = list(range(first_seed, first_seed + seeds))
+    parts = _parts(wanted, scale, every, only or ())
+    complete = no_run or _run(parts, folder, device=device, workers=workers, data_dir=data_dir)
+    _report(
+        wanted, scale, every, folder, " ".join(["hpfl", "reproduce", *map(shlex.quote, names), *_said(quick, seeds)])
+    )
     if not complete:
         raise typer.Exit(130)
 
 
-def _show(versus: Sequence[Row]) -> None:
+def _chosen(names: Sequence[str]) -> list[Study]:
+    try:
+        return chosen(names)
+    except KeyError as error:
+        refuse(f"no study is called {error.args[0]!r}; there are {_NAMES}")
+
+
+def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: Sequence[str]) -> list[Part]:
+    """What is to be run, each once; seed by seed, so that an interrupted study is even."""
+    every = {part.name: part for seed in seeds for study in studies for part in study.parts(scale, [seed])}
+    if not every:
+        names = " and ".join(study.name for study in studies)
+        refuse(f"{names} has no {scale.name} version: it needs CIFAR-10, and --quick has only a sample of MNIST")
+    wanted = [part for part in every.values() if all(text in part.name for text in only)]
+    if not wanted:
+        refuse(f"no part's name contains {' and '.join(only)}; one is {next(iter(every))}")
+    return wanted
+
+
+def _run(parts: Sequence[Part], folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
+    console = Console(stderr=True)
+    with stopping_after_round(console.print) as stops:
+        return run_parts(
+            parts,
+            folder,
+            device=device,
+            data_dir=data_dir,
+            workers=workers or min(os.cpu_count() or 1, MOST_WORKERS),
+            should_stop=lambda: bool(stops),
+            console=console,
+        )
+
+
+def _report(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], folder: Path, command: str) -> None:
+    try:
+        outcomes = collect(studies, scale, seeds, folder)
+    except FiguresUnavailableError as error:
+        refuse(str(error))
+    if not outcomes:
+        Console().print(f"No run has ended yet under {folder}", soft_wrap=True)
+        return
+    judged = verdicts(outcomes, folder)
+    write_summary(outcomes, judged, folder, command)
+    page = write_page(outcomes, judged, folder, command)
+    _show_claims(judged)
+    _show_speedups(outcomes)
+    Console().print(f"Page in {page}", soft_wrap=True)
+
+
+def _said(quick: bool, seeds: int) -> list[str]:
+    return (["--quick"] if quick else []) + ([f"--seeds {seeds}"] if seeds != 5 else [])
+
+
+def _show_claims(judged: Sequence[Mapping[str, Any]]) -> None:
+    if not judged:
+        return
+    table = Table(title="What the paper claims", title_justify="left")
+    for column in ("", "claim", "verdict", "estimate and 95% interval", "decided by"):
+        table.add_column(column)
+    for claim in judged:
+        table.add_row(claim["id"], claim["claim"], claim["verdict"], interval(claim), claim["decided_by"])
+    Console().print(table)
+
+
+def _show_speedups(outcomes: Sequence[Outcome]) -> None:
+    rows = [row for outcome in outcomes for row in outcome.tables.get("speedups", ())]
+    if not rows:
+        return
     table = Table(title="How many times faster than each rival `fastest` is", title_justify="left")
     for column in ("data", "clock", "edge skew", "target", "rival", "times faster", "95% interval", "bar"):
         table.add_column(column, justify="right" if column == "times faster" else "left")
-    for row in versus:
-        ends = "" if row["low"] is None else f"{row['low']:.2f} .. {row['high']:.2f}"
+    for row in rows:
+        ends = "" if row["low"] is None else f"{figure(row['low'])} .. {figure(row['high'])}"
         sign = ">= " if row["at_least"] else ""
         bar = "" if row["bar"] is None else f"{row['bar']:.2f} {'met' if row['met'] else 'missed'}"
         rival = row["rival"] if row["rival"] == row["which"] else f"{row['rival']}: {row['which']}"

@@ -18,6 +18,20 @@ class Interval:
     count: int
 
 
+def arithmetic(values: Sequence[float]) -> Interval | None:
+    """The mean with Student's interval; None of none.
+
+    Student's and not the bootstrap's: of five seeds the percentile bootstrap covers some 85%, not 95%.
+    """
+    if not values:
+        return None
+    centre = statistics.fmean(values)
+    if len(values) < 2:
+        return Interval(centre, None, None, len(values))
+    half = _half(values)
+    return Interval(centre, centre - half, centre + half, len(values))
+
+
 def geometric(values: Sequence[float]) -> Interval | None:
     """The geometric mean of positive values, with Student's interval of their logarithms; None of none."""
     if not values:
@@ -26,5 +40,9 @@ def geometric(values: Sequence[float]) -> Interval | None:
     centre = statistics.fmean(logs)
     if len(logs) < 2:
         return Interval(math.exp(centre), None, None, len(logs))
-    half = float(student.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = _half(logs)
     return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half), len(logs))
+
+
+def _half(values: Sequence[float]) -> float:
+    return float(student.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))

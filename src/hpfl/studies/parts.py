@@ -1,13 +1,17 @@
 """One run of a study: what is run and when to stop, and the small file that holds what came of it."""
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hpfl.config import Config, fingerprint, resolve
-from hpfl.experiment import Hooks, run
+from hpfl.experiment import Hooks, choose_device, run
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.reporting import atomic
 from hpfl.reporting.summary import environment, time_to_target
@@ -16,9 +20,13 @@ from hpfl.training.record import RoundRecord
 
 COLUMNS = (
     "time_s",
+    "latency_s",
+    "importance",
     "personalised_accuracy",
+    "personalised_accuracy_p10",
     "global_accuracy",
     "meta_loss",
+    "loss",
     "num_scheduled",
     "energy_j",
     "uplink_bits",
@@ -28,6 +36,8 @@ COLUMNS = (
     "noise_scale",
 )
 """What is kept of every round."""
+PER_UE = ("samples", "personalised_accuracy", "global_accuracy")
+"""What is kept of every UE, at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +52,8 @@ class Part:
     config: Config
     stop_at_accuracy: float | None = None
     stop_at_s: float | None = None
+    timed: bool = False
+    """Whether wall time is what it is run for, so that nothing may run beside it."""
 
     @property
     def key(self) -> str:
@@ -71,10 +83,11 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
         limit.see(record)
         hooks.on_round(record)
 
-    diverged = None
+    diverged, ues, began = None, None, time.perf_counter()
     watching = Hooks(on_round=watch, should_stop=lambda: limit.reached or hooks.should_stop(), download=hooks.download)
     try:
-        run(part.config, device=device, data_dir=data_dir, hooks=watching)
+        result = run(part.config, device=device, data_dir=data_dir, hooks=watching)
+        ues = {name: _plain(result.ues[name]) for name in PER_UE}
     except (DivergedError, NonFiniteUpdateError) as error:
         diverged = str(error)
     if hooks.should_stop():
@@ -84,11 +97,18 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
         "name": part.name,
         "labels": dict(part.labels),
         "diverged": diverged,
-        "environment": environment(),
+        "environment": environment(device=choose_device(device).type),
+        "wall_s": time.perf_counter() - began,
         "rounds": {name: [row[name] for row in limit.rows] for name in COLUMNS},
+        "ues": ues,
     }
     part.file(out).parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(part.file(out), json.dumps(content, allow_nan=False))
+
+
+def _plain(values: NDArray[Any]) -> list[float | None]:
+    """Numbers as JSON has them; five digits are more than an accuracy has."""
+    return [round(float(value), 5) if np.isfinite(value) else None for value in values]
 
 
 class _Limit:

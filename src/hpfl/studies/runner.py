@@ -28,15 +28,19 @@ def run_parts(
     should_stop: Stop = lambda: False,
     console: Console | None = None,
 ) -> bool:
-    """Run what is missing under `out`; whether all parts are there now. Interrupted, it goes on where it stopped."""
+    """Run what is missing under `out`; whether all parts are there now. Interrupted, it goes on where it stopped.
+
+    With several workers parts run side by side, but for timed ones, which come last and alone.
+    """
     missing = [part for part in parts if done(part, out) is None]
     with _bar(console) as bar:
         task = bar.add_task("", total=len(parts), completed=len(parts) - len(missing))
-        if workers <= 1:
-            _one_by_one(missing, out, _Course(bar, task, should_stop), device=device, data_dir=data_dir)
-        else:
-            jobs = ((part, out, device, data_dir) for part in missing)
-            _side_by_side(jobs, _Course(bar, task, should_stop), workers=workers)
+        course = _Course(bar, task, should_stop)
+        together = [] if workers <= 1 else [part for part in missing if not part.timed]
+        if together:
+            _side_by_side([(part, out, device, data_dir) for part in together], course, workers=workers)
+        alone = [part for part in missing if part not in together]
+        _one_by_one(alone, out, course, device=device, data_dir=data_dir)
     return all(done(part, out) is not None for part in parts)
 
 

@@ -1,0 +1,104 @@
+"""Pictures that many studies share: means over seeds as lines, their 95% intervals as bands."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpfl.reporting.style import SERIES, drawing, headline, percent_axis, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+KINDS = ("svg", "png")
+NAMES = {
+    "full": "full",
+    "paper": "proposed",
+    "random": "random",
+    "joint": "joint (certified)",
+    "shpfl": "SHPFL",
+    "alternating": "alternating",
+    "fastest": "fastest",
+    "mnist": "MNIST",
+    "mnist-mini": "MNIST sample",
+    "cifar10": "CIFAR-10",
+}
+SHADES = dict(zip(("paper", "full", "random", "joint", "shpfl", "fastest"), SERIES, strict=True))
+AXES = {
+    "meta_loss": "personalised training loss",
+    "loss": "training loss of the global model",
+    "personalised_accuracy": "personalised test accuracy",
+    "global_accuracy": "test accuracy of the global model",
+    "latency_s": "round latency (s)",
+    "importance": "total importance of the scheduled edges",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series of rows, its name, and how it is drawn."""
+
+    rows: Sequence[Row]
+    label: str
+    colour: str
+    dash: Any = "-"
+    marker: str = ""
+
+
+def name(word: str) -> str:
+    """How a planner or a data set is called in a figure."""
+    return NAMES.get(word, word)
+
+
+def draw_lines(axes: "Axes", lines: Sequence[Line], x: str, column: str) -> None:
+    """Means against `x`, bands around them, and a y axis with a name and a unit."""
+    for line in lines:
+        rows = sorted((row for row in line.rows if row[column] is not None), key=lambda row: row[x])
+        across = [row[x] for row in rows]
+        axes.plot(
+            across, [row[column] for row in rows],
+            color=line.colour, linestyle=line.dash, marker=line.marker, markersize=3.5, label=line.label,
+        )  # fmt: skip
+        if rows and all(row[f"{column}_low"] is not None for row in rows):
+            low, high = ([row[f"{column}_{end}"] for row in rows] for end in ("low", "high"))
+            axes.fill_between(across, low, high, color=line.colour, alpha=0.15, linewidth=0)
+    axes.set_ylabel(AXES.get(column, column))
+    if "accuracy" in column:
+        _percent(axes, [row[column] for line in lines for row in line.rows if row[column] is not None])
+
+
+def _percent(axes: "Axes", values: Sequence[float]) -> None:
+    if values:
+        early = sorted(values)[len(values) // 20 :]  # the first steps of a run need not be seen whole
+        percent_axis(axes, early[0], max(values))
+
+
+def panels(
+    path: Path, facts: tuple[str, str], titles: Sequence[str], fill: Callable[[int, "Axes"], None], *, rows: int = 1
+) -> list[Path]:
+    """A figure of `rows` rows of panels under a headline with one legend below all, as SVG and PNG."""
+    columns = -(-len(titles) // rows)
+    with drawing(3.7 * columns, 2.6 * rows + 1.15) as figure:
+        headline(figure, *facts)
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for index, title in enumerate(titles):
+            grid[index].set_title(title)
+            fill(index, grid[index])
+        for axes in grid[len(titles) :]:
+            axes.axis("off")
+        _legend(figure, list(grid))
+        return [save(figure, path.with_suffix(f".{kind}")) for kind in KINDS]
+
+
+def _legend(figure: "Figure", grid: Sequence["Axes"]) -> None:
+    """One legend of all panels' lines, each once."""
+    entries: dict[str, Any] = {}
+    for axes in grid:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        figure.legend(
+            list(entries.values()), list(entries), loc="outside lower center", ncols=min(4, len(entries)), frameon=False
+        )

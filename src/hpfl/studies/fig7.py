@@ -1,0 +1,98 @@
+"""Figure 7: round latency and total importance against rounds, on both data sets."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hpfl.studies.cases import Scale, case
+from hpfl.studies.claims import Statement
+from hpfl.studies.curves import SHADES, Line, draw_lines, name, panels
+from hpfl.studies.parts import Part
+from hpfl.studies.study import Found, Study, Tables
+from hpfl.studies.tabulate import Row, bands, by_seed, distinct, per_round, where
+
+DATA = ("mnist", "cifar10")
+PLANNERS = ("paper", "joint")
+WINDOWS = 30
+"""Rounds are averaged over thirtieths of a run: fading makes single ones noisy."""
+QUANTITIES = {"latency_s": "latency", "importance": "importance"}
+
+
+def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+    """HPFL with the proposed planner and the certified one; figures 3 and 4 share these runs."""
+    here = [data for data in DATA if scale.has(data)]
+    return [
+        case(scale, data, seed, planner=planner) for seed in seeds for data in here for planner in PLANNERS
+    ]  # fmt: skip
+
+
+def tables(found: Sequence[Found]) -> Tables:
+    """`rounds` (every run and round), and `windows` (means over windows of rounds and over seeds)."""
+    rows = per_round(found, ("time_s", *QUANTITIES, "num_scheduled"))
+    lengths = {data: max(row["round"] for row in where(rows, data=data)) for data in distinct(rows, "data")}
+    windowed = []
+    for row in rows:
+        width = max(1, lengths[row["data"]] // WINDOWS)
+        last = min(lengths[row["data"]], ((row["round"] - 1) // width + 1) * width)
+        windowed.append({**row, "window": last - (width - 1) / 2})
+    means = bands(windowed, ("data", "planner", "window"), (*QUANTITIES, "num_scheduled"))
+    return {"rounds": rows, "windows": means}
+
+
+def draw(made: Tables, folder: Path) -> list[Path]:
+    """One row per data set: latency, importance, and how many edges were scheduled."""
+    data = distinct(made["windows"], "data")
+    columns = (*QUANTITIES, "num_scheduled")
+    cells = [(which, column) for which in data for column in columns]
+
+    def fill(index: int, axes: Any) -> None:
+        which, column = cells[index]
+        lines = [
+            Line(where(made["windows"], data=which, planner=planner), name(planner), SHADES[planner])
+            for planner in PLANNERS
+        ]
+        draw_lines(axes, lines, "window", column)
+        axes.set_xlabel("round")
+        axes.set_ylim(bottom=0)
+        if column == "num_scheduled":
+            axes.set_ylabel("edges scheduled")
+
+    facts = (
+        "Latency and importance, round by round",
+        "means over windows of rounds and over seeds, band: 95 % interval",
+    )
+    return panels(folder / "fig7", facts, [f"{name(which)}" for which, _ in cells], fill, rows=len(data))
+
+
+def statements(made: Tables) -> list[Statement]:
+    """C5: the last quarter of a run against its first."""
+    return [
+        Statement(
+            claim="C5", text=f"{name(data)}, proposed: {words} of the last quarter of rounds over the first's, less 1",
+            unit="ratio", values=by_seed(where(made["rounds"], data=data, planner="paper"), _change(column)), most=0.0,
+        )
+        for data in distinct(made["rounds"], "data")
+        for column, words in QUANTITIES.items()
+    ]  # fmt: skip
+
+
+def _change(column: str) -> Any:
+    def change(members: list[Row]) -> float | None:
+        quarter = len(members) // 4
+        if not quarter:
+            return None
+        ordered = [row[column] for row in sorted(members, key=lambda row: row["round"])]
+        return float(sum(ordered[-quarter:]) / sum(ordered[:quarter]) - 1)
+
+    return change
+
+
+STUDY = Study(
+    name="fig7",
+    title="Round latency and total importance against rounds",
+    about="HPFL with the proposed planner, and with the certified one beside it, at rho = 0.8.",
+    parts=parts,
+    tables=tables,
+    draw=draw,
+    claims=statements,
+)

@@ -1,0 +1,54 @@
+"""What the runs of some studies came to: tables, figures and verdicts, written below one folder."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpfl.reporting import atomic
+from hpfl.studies.cases import Scale
+from hpfl.studies.claims import Statement, judge
+from hpfl.studies.parts import Part
+from hpfl.studies.runner import results
+from hpfl.studies.study import Found, Study, Tables
+from hpfl.studies.tables import write_table
+
+CLAIMS_FILE = "claims.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One study with what there is of it: runs found and wanted, tables, figures and statements."""
+
+    study: Study
+    parts: Sequence[Part]
+    found: Sequence[Found]
+    tables: Tables
+    figures: Sequence[Path]
+    statements: Sequence[Statement]
+
+
+def collect(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Path) -> list[Outcome]:
+    """Tables and figures of every study with at least one run under `out`, written to `out/STUDY`."""
+    made = (_outcome(study, study.parts(scale, seeds), out) for study in studies)
+    return [outcome for outcome in made if outcome is not None]
+
+
+def _outcome(study: Study, parts: Sequence[Part], out: Path) -> Outcome | None:
+    found = results(parts, out)
+    if not found:
+        return None
+    tables = study.tables(found)
+    for name, rows in tables.items():
+        write_table(out / study.name, name, rows)
+    figures = study.draw(tables, out / study.name)
+    statements = study.claims(tables)
+    return Outcome(study=study, parts=parts, found=found, tables=tables, figures=figures, statements=statements)
+
+
+def verdicts(outcomes: Sequence[Outcome], out: Path) -> list[dict[str, Any]]:
+    """Judge the claims by all statements, and write `claims.json`."""
+    judged = judge(statement for outcome in outcomes for statement in outcome.statements)
+    atomic.write_text(out / CLAIMS_FILE, json.dumps(judged, indent=1, allow_nan=False) + "\n")
+    return judged

@@ -1,0 +1,180 @@
+"""The page of a reproduction, `index.html`: claims first, then every figure with its data, command and machine."""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from hpfl.config import to_toml
+from hpfl.reporting import atomic
+from hpfl.studies.outcome import Outcome
+
+PAGE = "index.html"
+_STYLE = """
+:root { --ink: #1f2933; --muted: #5b6774; --faint: #e3e7ec; --paper: #fff; --wash: #f6f8fa }
+* { box-sizing: border-box }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; padding: 1rem;
+  max-width: 62rem }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 1rem 0 .3rem } h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem }
+p { max-width: 46rem; margin: .4rem 0 } .muted, figcaption { color: var(--muted); font-size: .9rem }
+a { color: #005a8f } code, pre { font: .85rem/1.45 ui-monospace, monospace; background: var(--wash) }
+pre { padding: .7rem; overflow-x: auto; border-radius: 4px } code { padding: .1rem .25rem; border-radius: 3px }
+figure { margin: 1rem 0 } img { width: 100%; height: auto; display: block }
+.scroll { overflow-x: auto } table { border-collapse: collapse; font-size: .88rem; width: 100%; margin: .6rem 0 }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--faint) }
+th { color: var(--muted); font-weight: 600 } td.number { font-variant-numeric: tabular-nums; white-space: nowrap }
+.verdict { font-weight: 600; white-space: nowrap; padding: .05rem .5rem; border-radius: 1rem; border: 1px solid }
+.holds { color: #00664b; background: #e5f5f0 } .not { color: #9a3d00; background: #fdf0e7 }
+.open { color: #4a5560; background: #f1f3f5 } summary { cursor: pointer; color: var(--muted); margin: .3rem 0 }
+@media print { body { max-width: none; font-size: 10pt } h2 { break-after: avoid } figure { break-inside: avoid }
+  .scroll { overflow: visible } details > summary { display: none } }
+"""
+_LOOKS = {"holds": "holds", "does not hold": "not", "inconclusive": "open"}
+
+
+def write_page(outcomes: Sequence[Outcome], judged: Sequence[Mapping[str, Any]], out: Path, command: str) -> Path:
+    """Write the page into `out`, whole in itself; CSV files lie beside it."""
+    body = [_head(outcomes, command), _claims(judged), *(_study(outcome, out) for outcome in outcomes)]
+    text = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>HPFL: the paper, reproduced</title><style>{_STYLE}</style></head><body>{''.join(body)}</body></html>\n"
+    )
+    atomic.write_text(out / PAGE, text)
+    return out / PAGE
+
+
+def _head(outcomes: Sequence[Outcome], command: str) -> str:
+    unique = {found["name"]: found for outcome in outcomes for found in outcome.found}
+    seeds = {found["labels"]["seed"] for found in unique.values()}
+    return (
+        "<h1>The paper, reproduced</h1>"
+        "<p>Hierarchical personalised federated learning over mobile edge networks: every figure drawn again from "
+        "runs, every claim judged by them.</p>"
+        f'<p class="muted">{len(unique)} runs, {len(seeds)} seeds, {_duration(_wall_s(unique.values()))} of run time '
+        f"in all, on {escape(', '.join(machines(unique.values())))}. Made by <code>{escape(command)}</code>.</p>"
+    )
+
+
+def _claims(judged: Sequence[Mapping[str, Any]]) -> str:
+    if not judged:
+        return ""
+    rows = "".join(
+        f"<tr><td>{claim['id']}</td><td>{escape(claim['claim'])}<details><summary>{len(claim['parts'])} statements"
+        f"</summary>{_statements(claim['parts'])}</details></td><td>{badge(claim['verdict'])}</td>"
+        f'<td class="number">{interval(claim)}</td><td class="number">{claim["seeds"]}</td>'
+        f'<td class="muted">{escape(claim["decided_by"])}</td></tr>'
+        for claim in judged
+    )
+    return (
+        "<h2>What the paper claims, and what the runs say</h2>"
+        "<p>Each claim is split into statements about one figure each, paired by seed. A statement holds where its "
+        "95% interval (Student's, over seeds) lies wholly in the claimed range, and does not where it lies wholly "
+        "outside; a claim holds if all its statements do, and does not if one does not. The figures are those of the "
+        "statement that decides, named last.</p>"
+        '<div class="scroll"><table><thead><tr><th></th><th>claim</th><th>verdict</th><th>estimate and interval</th>'
+        f"<th>seeds</th><th>decided by</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _statements(parts: Iterable[Mapping[str, Any]]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(part['statement'])}</td><td>{badge(part['verdict'])}</td>"
+        f'<td class="number">{interval(part)}</td><td class="number">{wanted(part)}</td></tr>'
+        for part in parts
+    )
+    return f'<div class="scroll"><table><tbody>{rows}</tbody></table></div>'
+
+
+def _study(outcome: Outcome, out: Path) -> str:
+    study, there = outcome.study, len(outcome.found)
+    pictures = "".join(_picture(path, study.title) for path in outcome.figures if path.suffix == ".svg")
+    files = [path.relative_to(out).as_posix() for path in outcome.figures]
+    files += [f"{study.name}/{name}.csv" for name in outcome.tables]
+    links = ", ".join(f'<a href="{escape(name)}">{escape(Path(name).name)}</a>' for name in files)
+    missing = f" ({there} of {len(outcome.parts)} runs so far)" if there < len(outcome.parts) else ""
+    judged = _statements(part.to_json() for part in outcome.statements) if outcome.statements else ""
+    shown = "".join(_table(outcome.tables[name]) for name in study.shown)
+    return (
+        f'<h2 id="{study.name}">{study.name}: {escape(study.title)}{missing}</h2><p>{escape(study.about)}</p>'
+        f'{pictures}<p class="muted">Files: {links}</p>{judged}{shown}{_origin(outcome)}'
+    )
+
+
+def _picture(path: Path, title: str) -> str:
+    content = base64.b64encode(path.read_bytes()).decode()
+    return f'<figure><img alt="{escape(title)}" src="data:image/svg+xml;base64,{content}"></figure>'
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
+    columns = [name for name in rows[0] if not name.endswith(("_low", "_high"))]
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join("<tr>" + "".join(_cell(row, name) for name in columns) + "</tr>" for row in rows)
+    return (
+        f"<details><summary>the figures as a table, {len(rows)} rows</summary><div class='scroll'><table><thead><tr>"
+        f"{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    text = figure(value) if isinstance(value, float) else escape("" if value is None else str(value))
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    ends = f" [{figure(low)}, {figure(high)}]" if isinstance(low, float) and isinstance(high, float) else ""
+    return f'<td class="number">{text}{ends}</td>' if isinstance(value, (int, float)) else f"<td>{text}</td>"
+
+
+def _origin(outcome: Outcome) -> str:
+    seeds = sorted({found["labels"]["seed"] for found in outcome.found})
+    names = sorted({part.name.rpartition("/")[0] for part in outcome.parts})
+    listing = "\n".join(names)
+    return (
+        f'<p class="muted">Alone: <code>hpfl reproduce {outcome.study.name}</code>. {len(outcome.found)} runs, seeds '
+        f"{', '.join(map(str, seeds))}, {_duration(_wall_s(outcome.found))} of run time, on "
+        f"{escape(', '.join(machines(outcome.found)))}.</p>"
+        f"<details><summary>configuration of the first of {len(names)} cases, and the names of all</summary>"
+        f"<pre>{escape(listing)}</pre><pre>{escape(to_toml(outcome.parts[0].config))}</pre></details>"
+    )
+
+
+def badge(verdict: str) -> str:
+    """A verdict that colour and word both tell."""
+    return f'<span class="verdict {_LOOKS[verdict]}">{verdict}</span>'
+
+
+def interval(entry: Mapping[str, Any]) -> str:
+    """Estimate and interval, with the unit."""
+    if entry["estimate"] is None:
+        return "no runs"
+    ends = "" if entry["low"] is None else f" [{figure(entry['low'])}, {figure(entry['high'])}]"
+    return f"{figure(entry['estimate'])}{ends} {entry['unit']}"
+
+
+def wanted(part: Mapping[str, Any]) -> str:
+    """The range that the claim says the figure lies in."""
+    least, most = part["least"], part["most"]
+    if least is not None and most is not None:
+        return f"wanted {figure(least)} to {figure(most)}"
+    return f"wanted above {figure(least)}" if least is not None else f"wanted below {figure(most)}"
+
+
+def figure(value: float) -> str:
+    """Four digits, which is more than any interval here leaves certain."""
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def machines(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The kinds of machine that the runs were made on."""
+    seen = dict.fromkeys(f"{part['environment']['device']} (PyTorch {part['environment']['torch']})" for part in found)
+    return list(seen)
+
+
+def _wall_s(found: Iterable[Mapping[str, Any]]) -> float:
+    return sum(part.get("wall_s") or 0.0 for part in found)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.0f} s"

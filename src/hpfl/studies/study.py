@@ -1,0 +1,38 @@
+"""What a study is: its runs, the tables made of them, the picture, and what it says about the paper's claims."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpfl.studies.cases import Scale
+from hpfl.studies.claims import Statement
+from hpfl.studies.parts import Part
+
+Found = Mapping[str, Any]
+"""The content of a part's file."""
+Rows = list[dict[str, Any]]
+Tables = Mapping[str, Rows]
+
+
+def no_statements(_tables: Tables) -> list[Statement]:
+    """For a study that the paper says nothing about."""
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One figure, or one question beyond the paper.
+
+    `tables` are written as CSV and are all that `draw` and `claims` may look at, so that whoever has the CSV files
+    can draw and judge again; those named in `shown` are small and stand on the page.
+    """
+
+    name: str
+    title: str
+    about: str
+    parts: Callable[[Scale, Sequence[int]], list[Part]]
+    tables: Callable[[Sequence[Found]], Tables]
+    draw: Callable[[Tables, Path], list[Path]]
+    claims: Callable[[Tables], list[Statement]] = no_statements
+    shown: tuple[str, ...] = ()
