@@ -129,13 +129,13 @@ def spectral_norms(apply: Apply, start: Tensor, *, most_steps: int, tolerance: f
     """Largest |eigenvalue| of every row's operator by power iteration from `start` [n, P].
 
     `‖A v‖` of a unit vector never exceeds the norm and, for a symmetric `A`, never falls from step to step; the
-    iteration ends when no row grows by more than `tolerance`.
+    iteration ends when neither the largest of them nor their root mean square grows by more than `tolerance`.
     """
     vectors, values = _unit(start), start.new_zeros(len(start))
     for _ in range(most_steps):
         images = apply(vectors)
         grown = torch.linalg.vector_norm(images, dim=1)
-        settled = bool((grown <= values * (1 + tolerance)).all())
+        settled = bool((_sizes(grown) <= _sizes(values) * (1 + tolerance)).all())
         values = torch.maximum(values, grown)
         vectors = torch.where((grown > 0).unsqueeze(1), _unit(images), vectors)
         if settled:
@@ -179,6 +179,10 @@ def _pullback(loss: Callable[[Tensor], Tensor], point: Tensor) -> Callable[[Tens
         return result
 
     return product
+
+
+def _sizes(values: Tensor) -> Tensor:
+    return torch.stack([values.max(), torch.linalg.vector_norm(values)])
 
 
 def _unit(rows: Tensor) -> Tensor:

@@ -80,7 +80,7 @@ class Course:
     @property
     def count(self) -> FloatArray:
         """Edges aggregated in each round [T], 1 where none was so that one may divide by it."""
-        return np.maximum(self.aggregated.sum(axis=1, dtype=np.float64), 1.0)
+        return np.asarray(np.maximum(self.aggregated.sum(axis=1), 1), dtype=np.float64)
 
     @property
     def base_round(self) -> IntArray:
