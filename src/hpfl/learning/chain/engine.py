@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from hpfl.learning.batches import Batch
-from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Link, Point, Tape
+from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point, Tape
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
+from hpfl.learning.chain.link import Link
 from hpfl.learning.chain.reading import chain_of
 from hpfl.learning.chain.weighted import Grams, Slots, Weights, add_to_groups
 from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
@@ -116,22 +117,22 @@ class ChainEngine:
         tape = Tape(batch)
         outputs = calculus.forward(None, tape)
         flat_rows = all(
-            rows.ndim == 3
-            for link, rows in zip(self.chain.links, tape.rows, strict=True)
+            passage.rows.ndim == 3
+            for link, passage in zip(self.chain.links, tape.passages, strict=True)
             if isinstance(link.layer, Dense)
         )
         if not flat_rows:  # a dense layer over tokens or channels
             return outputs[:0], 1
-        sizes = [outputs[0, 0].numel(), *(rows[0, 0].numel() for rows in tape.rows[1:])]
+        sizes = [outputs[0, 0].numel(), *(passage.rows[0, 0].numel() for passage in tape.passages[1:])]
         return outputs, max(sizes)
 
 
 def _remembering(link: Link, first: bool) -> Link:
     """A link whose layer remembers, for the chunk at hand, what is asked for more than once."""
     if isinstance(link.layer, Convolution):
-        return Link(replace(link.layer, recent=Recent()), link.then)
+        return replace(link, layer=replace(link.layer, recent=Recent()))
     if first and isinstance(link.layer, Dense):
-        return Link(replace(link.layer, grams=Grams()), link.then)
+        return replace(link, layer=replace(link.layer, grams=Grams()))
     return link
 
 

@@ -8,10 +8,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from torch import fx, nn
 
-from hpfl.learning.chain.calculus import Chain, Link
+from hpfl.learning.chain.calculus import Chain
 from hpfl.learning.chain.convolution import Convolution, Geometry
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.free import AvgPool, Elementwise, Flatten, Free, MaxPool, Relu, Tanh
+from hpfl.learning.chain.link import Link
 from hpfl.learning.chain.output import output_of
 from hpfl.learning.chain.weighted import Weighted
 from hpfl.learning.task import Task
