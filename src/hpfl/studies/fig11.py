@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
-from hpfl.studies.curves import SHADES, Line, draw_lines, name, panels
+from hpfl.studies.curves import SHADES, draw_lines, name, panels, planner_line
 from hpfl.studies.parts import Part
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import Row, bands, by_seed, distinct, rise, where
@@ -95,7 +95,7 @@ def draw(made: Tables, folder: Path) -> list[Path]:
 
 
 def _against_edges(axes: Any, rows: Sequence[Row]) -> None:
-    lines = [Line(where(rows, planner=planner), name(planner), SHADES[planner], marker="o") for planner in PLANNERS]
+    lines = [planner_line(where(rows, planner=planner), planner, marker="o") for planner in PLANNERS]
     draw_lines(axes, lines, "num_scheduled", "planning_ms")
     axes.set(xlabel="edges scheduled", ylabel="planning time of a round (ms)")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
-from hpfl.studies.curves import SHADES, Line, draw_lines, name, panels
+from hpfl.studies.curves import draw_lines, name, panels, planner_line
 from hpfl.studies.parts import Part
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.tabulate import Row, bands, by_seed, distinct, per_round, where
@@ -47,10 +47,7 @@ def draw(made: Tables, folder: Path) -> list[Path]:
 
     def fill(index: int, axes: Any) -> None:
         which, column = cells[index]
-        lines = [
-            Line(where(made["windows"], data=which, planner=planner), name(planner), SHADES[planner])
-            for planner in PLANNERS
-        ]
+        lines = [planner_line(where(made["windows"], data=which, planner=planner), planner) for planner in PLANNERS]
         draw_lines(axes, lines, "window", column)
         axes.set_xlabel("round")
         axes.set_ylim(bottom=0)
@@ -79,9 +76,9 @@ def statements(made: Tables) -> list[Statement]:
 def _change(column: str) -> Any:
     def change(members: list[Row]) -> float | None:
         quarter = len(members) // 4
-        if not quarter:
-            return None
         ordered = [row[column] for row in sorted(members, key=lambda row: row["round"])]
+        if not quarter or not sum(ordered[:quarter]):
+            return None
         return float(sum(ordered[-quarter:]) / sum(ordered[:quarter]) - 1)
 
     return change

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
-from hpfl.studies.curves import SHADES, Line, draw_lines, name, panels
+from hpfl.studies.curves import draw_lines, name, panels, planner_line
 from hpfl.studies.parts import Part
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.tabulate import bands, by_seed, distinct, finals, rise, where
@@ -39,10 +39,7 @@ def draw(made: Tables, folder: Path) -> list[Path]:
     columns = (*QUANTITIES, "num_scheduled")
 
     def fill(index: int, axes: Any) -> None:
-        lines = [
-            Line(where(made["means"], planner=planner), name(planner), SHADES[planner], marker="o")
-            for planner in PLANNERS
-        ]
+        lines = [planner_line(where(made["means"], planner=planner), planner, marker="o") for planner in PLANNERS]
         draw_lines(axes, lines, "rho", columns[index])
         axes.set_xlabel("rho, weight of importance against latency")
         axes.set_ylim(bottom=0)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.convergence import draw, tables
-from hpfl.studies.curves import SHADES, Line, name
+from hpfl.studies.curves import Line, name, planner_line
 from hpfl.studies.parts import Part
 from hpfl.studies.study import Rows, Study, Tables
 from hpfl.studies.tabulate import differences, distinct, where
@@ -39,11 +39,11 @@ def selection_study(figure: str, data: str, title: str) -> Study:
 
 def _lines(curves: Rows) -> list[Line]:
     return [
-        Line(
+        planner_line(
             where(curves, system=system, planner=planner),
-            f"{system.upper()}, {name(planner)}",
-            SHADES[planner],
-            "-" if system == "hpfl" else (0, (4, 1.6)),
+            planner,
+            label=f"{system.upper()}, {name(planner)}",
+            dash="-" if system == "hpfl" else (0, (4, 1.6)),
         )
         for system in ("hpfl", "hfl")
         for planner in PLANNERS

@@ -104,5 +104,6 @@ def rise(x: Sequence[float | None], y: Sequence[float | None]) -> float | None:
     across = [a for a, _ in pairs]
     if len(set(across)) < 2:
         return None
-    slope = np.polyfit(across, [b for _, b in pairs], 1)[0]
-    return float(slope * (max(across) - min(across)))
+    values = [b for _, b in pairs]
+    risen = float(np.polyfit(across, values, 1)[0] * (max(across) - min(across)))
+    return 0.0 if abs(risen) < 1e-9 * max(map(abs, values)) else risen  # rounding is no rise

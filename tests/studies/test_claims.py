@@ -1,0 +1,73 @@
+"""Statements hold, fail or stay open by their interval; a claim is as good as its weakest statement."""
+
+import statistics
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpfl.studies.claims import CLAIMS, LEAST_SEEDS, Statement, judge
+from hpfl.studies.intervals import arithmetic
+
+
+def statement(values, claim="C1", **bounds):
+    return Statement(claim=claim, text="t", unit="share", values=tuple(values), **(bounds or {"least": 0.0}))
+
+
+def test_a_difference_that_is_surely_positive_holds():
+    assert statement([0.10, 0.11, 0.12, 0.10, 0.11]).verdict == "holds"
+
+
+def test_a_difference_that_is_surely_negative_does_not_hold():
+    assert statement([-0.10, -0.11, -0.12, -0.10, -0.11]).verdict == "does not hold"
+
+
+def test_a_difference_around_nothing_is_inconclusive():
+    assert statement([0.1, -0.1, 0.05, -0.05, 0.01]).verdict == "inconclusive"
+
+
+def test_four_seeds_decide_nothing():
+    assert statement([1.0, 1.1, 1.0, 1.1]).verdict == "inconclusive"
+    assert LEAST_SEEDS == 5
+
+
+def test_no_seeds_decide_nothing():
+    found = judge([statement([])])[0]
+    assert (found["verdict"], found["estimate"], found["seeds"]) == ("inconclusive", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("centre", "verdict"), [(0.0, "holds"), (0.009, "inconclusive"), (0.02, "does not hold"), (-0.02, "does not hold")]
+)
+def test_almost_the_same_means_within_the_margin(centre, verdict):
+    values = [centre + delta for delta in (-0.002, -0.001, 0.0, 0.001, 0.002)]
+    assert statement(values, least=-0.01, most=0.01).verdict == verdict
+
+
+def test_a_claim_is_as_good_as_its_weakest_statement():
+    sure, open_, wrong = [1.0, 1.1, 1.2, 1.0, 1.1], [1.0, -1.0, 0.5, -0.5, 0.1], [-1.0, -1.1, -1.2, -1.0, -1.1]
+    assert judge([statement(sure)])[0]["verdict"] == "holds"
+    assert judge([statement(sure), statement(open_)])[0]["verdict"] == "inconclusive"
+    found = judge([statement(sure), statement(open_), statement(wrong)])[0]
+    assert found["verdict"] == "does not hold"
+    assert found["estimate"] == pytest.approx(statistics.fmean(wrong))
+    assert len(found["parts"]) == 3
+
+
+def test_claims_come_in_the_papers_order():
+    found = judge([statement([1.0], claim=claim) for claim in reversed(CLAIMS)])
+    assert [claim["id"] for claim in found] == list(CLAIMS)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_the_interval_holds_the_mean_and_widens_with_the_spread(values):
+    found = arithmetic(values)
+    assert found.low <= found.mean <= found.high
+    wider = arithmetic([found.mean + 2 * (value - found.mean) for value in values])
+    assert wider.high - wider.low == pytest.approx(2 * (found.high - found.low), rel=1e-6, abs=1e-6)
+
+
+def test_the_interval_of_five_is_students():
+    found = arithmetic([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert found.high - found.mean == pytest.approx(2.7764451 * statistics.stdev([1, 2, 3, 4, 5]) / 5**0.5)
