@@ -124,10 +124,10 @@ def _show_claims(judged: Sequence[Mapping[str, Any]]) -> None:
     if not judged:
         return
     table = Table(title="What the paper claims", title_justify="left")
-    for column in ("", "claim", "verdict", "estimate and 95% interval", "decided by"):
+    for column in ("claim", "verdict", "estimate and 95% interval", "decided by"):
         table.add_column(column)
     for claim in judged:
-        table.add_row(claim["id"], claim["claim"], claim["verdict"], interval(claim), claim["decided_by"])
+        table.add_row(claim["id"], claim["verdict"], interval(claim), claim["decided_by"])
     Console().print(table)
 
 

@@ -28,7 +28,11 @@ _RANK: Mapping[Verdict, int] = {"does not hold": 0, "inconclusive": 1, "holds": 
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """A figure, one value per seed, that the claim says lies between `least` and `most`."""
+    """A figure, one value per seed, that the claim says lies between `least` and `most`.
+
+    Accuracies are shares of 1 here as in every table; unit `points` says that a page prints their differences in
+    hundredths.
+    """
 
     claim: str
     text: str

@@ -34,7 +34,7 @@ AXES = {
     "personalised_accuracy": "personalised test accuracy",
     "global_accuracy": "test accuracy of the global model",
     "latency_s": "round latency (s)",
-    "importance": "total importance of the scheduled edges",
+    "importance": "importance, summed over edges",
 }
 
 
@@ -82,6 +82,15 @@ def _percent(axes: "Axes", values: Sequence[float]) -> None:
     if values:
         early = sorted(values)[len(values) // 20 :]  # the first steps of a run need not be seen whole
         percent_axis(axes, early[0], max(values))
+
+
+def plain_log(axis: Any) -> None:
+    """Marks at 1, 2 and 5 of every decade, written out."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def panels(

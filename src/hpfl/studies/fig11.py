@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
-from hpfl.studies.curves import SHADES, draw_lines, name, panels, planner_line
+from hpfl.studies.curves import SHADES, draw_lines, name, panels, plain_log, planner_line
 from hpfl.studies.parts import Part
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import Row, bands, by_seed, distinct, rise, where
@@ -85,6 +85,7 @@ def draw(made: Tables, folder: Path) -> list[Path]:
 
     def fill(index: int, axes: Any) -> None:
         axes.set_yscale("log")
+        plain_log(axes.yaxis)
         if index < len(data):
             _against_edges(axes, where(made["sizes"], data=data[index]))
         else:
@@ -108,6 +109,7 @@ def _against_drop(axes: Any, rows: Sequence[Row]) -> None:
             alpha=0.6, label=name(planner),
         )  # fmt: skip
     axes.set_xscale("log")
+    plain_log(axes.xaxis)
     axes.set(xlabel="loss drop between evaluations", ylabel="planning time of a round (ms)")
 
 

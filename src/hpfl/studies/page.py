@@ -27,6 +27,11 @@ th { color: var(--muted); font-weight: 600 } td.number { font-variant-numeric: t
 .verdict { font-weight: 600; white-space: nowrap; padding: .05rem .5rem; border-radius: 1rem; border: 1px solid }
 .holds { color: #00664b; background: #e5f5f0 } .not { color: #9a3d00; background: #fdf0e7 }
 .open { color: #4a5560; background: #f1f3f5 } summary { cursor: pointer; color: var(--muted); margin: .3rem 0 }
+@media screen and (max-width: 42rem) { table.claims thead { display: none }
+  table.claims, table.claims > tbody { display: block }
+  table.claims > tbody > tr { display: grid; grid-template-columns: 2.2rem 1fr; gap: .15rem 0; padding: .7rem 0;
+    border-bottom: 1px solid var(--faint) } table.claims > tbody > tr > td { border: 0; padding: 0; grid-column: 2 }
+  table.claims > tbody > tr > td:first-child { grid-column: 1; grid-row: 1; font-weight: 600 } }
 @media print { body { max-width: none; font-size: 10pt } h2 { break-after: avoid } figure { break-inside: avoid }
   .scroll { overflow: visible } details > summary { display: none } }
 """
@@ -63,7 +68,7 @@ def _claims(judged: Sequence[Mapping[str, Any]]) -> str:
     rows = "".join(
         f"<tr><td>{claim['id']}</td><td>{escape(claim['claim'])}<details><summary>{len(claim['parts'])} statements"
         f"</summary>{_statements(claim['parts'])}</details></td><td>{badge(claim['verdict'])}</td>"
-        f'<td class="number">{interval(claim)}</td><td class="number">{claim["seeds"]}</td>'
+        f'<td class="number">{interval(claim)}</td><td class="number">{claim["seeds"]} seeds</td>'
         f'<td class="muted">{escape(claim["decided_by"])}</td></tr>'
         for claim in judged
     )
@@ -73,8 +78,8 @@ def _claims(judged: Sequence[Mapping[str, Any]]) -> str:
         "95% interval (Student's, over seeds) lies wholly in the claimed range, and does not where it lies wholly "
         "outside; a claim holds if all its statements do, and does not if one does not. The figures are those of the "
         "statement that decides, named last.</p>"
-        '<div class="scroll"><table><thead><tr><th></th><th>claim</th><th>verdict</th><th>estimate and interval</th>'
-        f"<th>seeds</th><th>decided by</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        '<div class="scroll"><table class="claims"><thead><tr><th></th><th>claim</th><th>verdict</th>'
+        f"<th>estimate and interval</th><th></th><th>decided by</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -149,16 +154,28 @@ def interval(entry: Mapping[str, Any]) -> str:
     """Estimate and interval, with the unit."""
     if entry["estimate"] is None:
         return "no runs"
-    ends = "" if entry["low"] is None else f" [{figure(entry['low'])}, {figure(entry['high'])}]"
-    return f"{figure(entry['estimate'])}{ends} {entry['unit']}"
+    scale, unit = _unit(entry)
+    ends = "" if entry["low"] is None else f" [{figure(scale * entry['low'])}, {figure(scale * entry['high'])}]"
+    return f"{figure(scale * entry['estimate'])}{ends}{unit}"
 
 
 def wanted(part: Mapping[str, Any]) -> str:
     """The range that the claim says the figure lies in."""
-    least, most = part["least"], part["most"]
+    scale, unit = _unit(part)
+    least, most = (None if end is None else f"{figure(scale * end)}{unit if end else ''}" for end in _ends(part))
     if least is not None and most is not None:
-        return f"wanted {figure(least)} to {figure(most)}"
-    return f"wanted above {figure(least)}" if least is not None else f"wanted below {figure(most)}"
+        return f"wanted {least} to {most}"
+    return f"wanted above {least}" if least is not None else f"wanted below {most}"
+
+
+def _ends(part: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    return part["least"], part["most"]
+
+
+def _unit(entry: Mapping[str, Any]) -> tuple[float, str]:
+    """Shares are written in per cent, or points where they are differences; a ratio needs no word."""
+    unit = entry["unit"]
+    return {"points": (100.0, " points"), "share": (100.0, " %"), "ratio": (1.0, "")}.get(unit, (1.0, f" {unit}"))
 
 
 def figure(value: float) -> str:

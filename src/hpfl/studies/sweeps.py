@@ -69,7 +69,7 @@ def trends(made: Tables, claim: str, label: str, *, better: bool) -> list[Statem
         here = where(made["finals"], data=data)
         text = f"{name(data)}: {{}}, rise from the least {_SYMBOL[label]} to the greatest"
         for column, words, unit in (
-            ("personalised_accuracy", "personalised accuracy", "share"),
+            ("personalised_accuracy", "personalised accuracy", "points"),
             ("meta_loss", "personalised training loss", "nat"),
         ):
             upward = better == (column != "meta_loss")
