@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,15 @@ COLUMNS = (
 PER_UE = ("samples", "personalised_accuracy", "global_accuracy")
 """What is kept of every UE, at the end."""
 
+Probe = Callable[..., Mapping[str, Any]]
+"""Runs a configuration, told `device`, `data_dir` and `hooks`; hands back what the file holds besides the rounds."""
+
+
+def per_ue(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
+    """The ordinary probe: a run, and the figures of every UE at its end."""
+    result = run(config, device=device, data_dir=data_dir, hooks=hooks)
+    return {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -54,12 +63,15 @@ class Part:
     stop_at_s: float | None = None
     timed: bool = False
     """Whether wall time is what it is run for, so that nothing may run beside it."""
+    probe: Probe = per_ue
+    """What runs it; a function of a module, so that other processes find it."""
 
     @property
     def key(self) -> str:
         """Everything that decides the part's numbers; a file with another key is not this part's."""
         limits = [self.config.training.rounds, self.stop_at_accuracy, self.stop_at_s]
-        return f"{fingerprint(resolve(self.config))} {json.dumps(limits)}"
+        probed = "" if self.probe is per_ue else f" {self.probe.__name__}"
+        return f"{fingerprint(resolve(self.config))} {json.dumps(limits)}{probed}"
 
     def file(self, out: Path) -> Path:
         """Where its results lie."""
@@ -83,11 +95,10 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
         limit.see(record)
         hooks.on_round(record)
 
-    diverged, ues, began = None, None, time.perf_counter()
+    diverged, seen, began = None, dict[str, Any](), time.perf_counter()
     watching = Hooks(on_round=watch, should_stop=lambda: limit.reached or hooks.should_stop(), download=hooks.download)
     try:
-        result = run(part.config, device=device, data_dir=data_dir, hooks=watching)
-        ues = {name: _plain(result.ues[name]) for name in PER_UE}
+        seen |= part.probe(part.config, device=device, data_dir=data_dir, hooks=watching)
     except (DivergedError, NonFiniteUpdateError) as error:
         diverged = str(error)
     if hooks.should_stop():
@@ -100,7 +111,8 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
         "environment": environment(device=choose_device(device).type),
         "wall_s": time.perf_counter() - began,
         "rounds": {name: [row[name] for row in limit.rows] for name in COLUMNS},
-        "ues": ues,
+        "ues": None,
+        **seen,
     }
     part.file(out).parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(part.file(out), json.dumps(content, allow_nan=False))
