@@ -60,7 +60,7 @@ def case(
 ) -> Part:
     """The run of `system` with `planner` on `data`, with the keys in `vary` (`section.key`) changed.
 
-    Equal runs have equal names, so that figures share them. A run of its own length (`rounds`) is one that is timed.
+    Equal runs have equal names, so that figures share them.
     """
     setup = scale.setups[data]
     wanted = vary or {}
@@ -83,7 +83,6 @@ def case(
         name="/".join([config.data.dataset, f"{system}-{planner}", *_slug(vary, rounds), f"seed-{seed}"]),
         labels={**labels, "seed": seed},
         config=config,
-        timed=rounds is not None,
     )
 
 

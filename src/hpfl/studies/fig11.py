@@ -1,23 +1,31 @@
 """Figure 11: planning time of HPFL and SHPFL against the scheduled edges; and against the loss drop (CIFAR-10)."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
+from hpfl.config import Config
+from hpfl.experiment import Hooks
+from hpfl.planning.planners import PLANNERS as PLANNED
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import SHADES, draw_lines, name, panels, plain_log, planner_line
 from hpfl.studies.parts import Part
+from hpfl.studies.problems import Posed, posed_problems
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import Row, bands, by_seed, distinct, rise, where
 
 DATA = ("mnist", "cifar10")
 PLANNERS = ("paper", "joint", "shpfl")
 SIZES = (4, 8, 12, 16, 20)
+GRID = list(product(PLANNERS, SIZES))
+TIMED = ("planning_s", "latency_s", "num_scheduled")
 TIMED_ROUNDS, WARM_UP = 12, 2
 LINEAR = 0.9
 """The share of the variance that a straight line must explain to be called one."""
@@ -26,43 +34,58 @@ CONSTANT = 0.25
 TIMES, NEGLIGIBLE = 60.0, 0.01
 
 
+def timed_plans(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
+    """Note the problems of a short run, then time every planner on each of them with every cap A, one after another."""
+    posed = posed_problems(config, device=device, data_dir=data_dir, hooks=hooks)
+    if hooks.should_stop():
+        return {}
+    return {"timings": [row for planner in PLANNERS for size in SIZES for row in _timings(posed, planner, size)]}
+
+
+def _timings(posed: Posed, planner: str, size: int) -> Iterator[dict[str, Any]]:
+    for number, (problem, stream) in enumerate(posed, start=1):
+        capped = replace(problem, max_edges=size)
+        began = time.perf_counter()
+        plan = PLANNED.get(planner)(capped, {}, stream)[0]
+        yield {
+            "planner": planner,
+            "max_edges": size,
+            "round": number,
+            "planning_s": time.perf_counter() - began,
+            "num_scheduled": int(plan.scheduled.sum()),
+            "latency_s": float(plan.round_latency_s),
+        }
+
+
 def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
-    """Short runs of every planner with A edges at most; and the long ones whose loss drop is compared (CIFAR-10)."""
+    """A short run whose problems are planned and timed; and the long ones whose loss drop is compared (CIFAR-10)."""
     here = [data for data in DATA if scale.has(data)]
-    return [part for seed in seeds for data in here for part in _of(scale, data, seed)]
+    return [part for seed in seeds for data in here for part in _of(scale, data, seed, drops=data == here[-1])]
 
 
-def _of(scale: Scale, data: str, seed: int) -> list[Part]:
-    timed = [
-        case(scale, data, seed, planner=planner, rounds=TIMED_ROUNDS, vary={"planning.max_edges": int(size)})
-        for planner in PLANNERS
-        for size in scale.sweep(SIZES)
-    ]
-    course = "cifar10" if scale.has("cifar10") else "mnist"
-    return timed + (
-        [case(scale, data, seed, planner=planner) for planner in ("paper", "shpfl")] if data == course else []
-    )
+def _of(scale: Scale, data: str, seed: int, *, drops: bool) -> list[Part]:
+    short = case(scale, data, seed, rounds=TIMED_ROUNDS)
+    timed = replace(short, name=f"planning-time/{short.name}", timed=True, probe=timed_plans)
+    return [timed, *(case(scale, data, seed, planner=planner) for planner in ("paper", "shpfl") if drops)]
 
 
 def tables(found: Sequence[Found]) -> Tables:
-    """`runs`: medians of each timed run; `sizes`: means over seeds; `drops`: planning time and loss drop by window."""
-    timed = [part for part in found if len(part["rounds"]["time_s"]) == TIMED_ROUNDS]
-    rows = [_timed(part) for part in timed]
-    drops = [row for part in found if len(part["rounds"]["time_s"]) != TIMED_ROUNDS for row in _drops(part)]
+    """`runs`: medians over the rounds; `sizes`: means over seeds; `drops`: planning time and loss drop by window."""
+    timed = [_medians(part, planner, size) for part in found if "timings" in part for planner, size in GRID]
+    drops = [row for part in found if "timings" not in part for row in _drops(part)]
     columns = ("planning_ms", "latency_s", "num_scheduled")
-    by = ("data", "planner", "max_edges")
-    return {"sizes": bands(rows, by, columns), "runs": rows, "drops": drops}
+    return {"sizes": bands(timed, ("data", "planner", "max_edges"), columns), "runs": timed, "drops": drops}
 
 
-def _timed(part: Found) -> dict[str, Any]:
-    columns = {name: part["rounds"][name][WARM_UP:] for name in ("planning_s", "latency_s", "num_scheduled")}
-    medians = {name: float(np.median(values)) for name, values in columns.items()}
-    size = part["labels"].get("max_edges", 15)
-    return {**part["labels"], "max_edges": size, **medians, "planning_ms": 1e3 * medians["planning_s"]}
+def _medians(part: Found, planner: str, size: int) -> dict[str, Any]:
+    rows = where(part["timings"], planner=planner, max_edges=size)[WARM_UP:]
+    medians = {column: float(np.median([row[column] for row in rows])) for column in TIMED}
+    place = {"data": part["labels"]["data"], "planner": planner, "max_edges": size, "seed": part["labels"]["seed"]}
+    return {**place, **medians, "planning_ms": 1e3 * medians["planning_s"]}
 
 
 def _drops(part: Found) -> Rows:
-    """Between successive evaluations: how much the loss fell, and the mean planning time of those rounds."""
+    """Between successive evaluations: how much the loss fell, and the median planning time of those rounds."""
     losses = part["rounds"]["meta_loss"]
     places = [index for index, loss in enumerate(losses) if loss is not None]
     return [
@@ -184,7 +207,7 @@ STUDY = Study(
     name="fig11",
     title="Planning time of HPFL and SHPFL",
     about="Seconds spent in planning (this implementation's, on the machine named below) against how many edges are "
-    "scheduled, A being varied; and against how much the loss fell meanwhile.",
+    "scheduled, on the same rounds with A varied; and against how much the loss fell meanwhile.",
     parts=parts,
     tables=tables,
     draw=draw,
