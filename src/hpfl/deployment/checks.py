@@ -104,6 +104,16 @@ def check_sketch(sketch: Any, *, width: int, bounds: Bounds) -> CheckedSketch:
     )
 
 
+def check_edge_sketch(edge: int, sketch: Any, *, width: int, bounds: Bounds, own: set[int]) -> CheckedSketch:
+    """Refuse an edge's sketch also for UEs that are not its `own`, and for sample counts beyond belief."""
+    checked = check_sketch(sketch, width=width, bounds=bounds)
+    if not checked.ues.size or not set(checked.ues.tolist()) <= own:
+        raise RefusedError("identity", f"edge {edge} lists UEs that are not its own")
+    if checked.samples.min() < 1 or checked.samples.max() > bounds.num_samples:
+        raise RefusedError("samples", f"edge {edge} lists sample counts outside 1 to {bounds.num_samples}")
+    return checked
+
+
 def _squared_norm(vector: Vector) -> float:
     """In float64 without a copy of the whole vector."""
     parts = np.array_split(vector, max(len(vector) // 65536, 1))

@@ -7,10 +7,10 @@ from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.assembly import edge_roster, ue_roster
-from hpfl.deployment.checks import Bounds, CheckedSketch, check_sketch, check_update, check_weight
-from hpfl.deployment.deliveries import Delivered, Held, Model, NobodyError, StoppedError
+from hpfl.deployment.checks import CheckedSketch, check_edge_sketch
+from hpfl.deployment.deliveries import Delivered, Held, Model, NobodyError, StoppedError, delivered_of
 from hpfl.deployment.evaluating import Evaluating
-from hpfl.deployment.gathering import Collecting, until, upload_of
+from hpfl.deployment.gathering import Collecting, asked_until, until
 from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
@@ -20,7 +20,6 @@ from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames
 
 _AT_ONCE = 16
-_ANY_COUNT = 2**62  # the samples of each UE have been checked
 
 
 class Cloud:
@@ -71,7 +70,7 @@ class Cloud:
         self.held = {edge: held for edge, held in self.held.items() if self._is_valid(edge, held)}
         timing = self._settings.timing
         waited_s = 0.0
-        while not await until(self._all_ready, self._changed, timing.compute_s):
+        while not await asked_until(self._all_ready, self._changed, timing.compute_s, self._ask_again):
             waited_s += timing.compute_s
             if self.held:
                 break  # whoever is not ready by now is left out
@@ -100,8 +99,22 @@ class Cloud:
             if edge not in self.held and self._sent.get(edge) is not child
         ]
         if missing:
-            self._sent.update({child.number: child for child in missing})
-            self.hub.spawn(self.hub.send_all(list(self._model.frames), missing, at_once=_AT_ONCE))
+            self._hand_out(missing)
+
+    def _hand_out(self, children: list[Child]) -> None:
+        """Send the current model, unless there is a newer one before it is a child's turn."""
+        assert self._model is not None
+        model = self._model
+        self._sent.update({child.number: child for child in children})
+        self.hub.send_all(list(model.frames), children, at_once=_AT_ONCE, still=lambda: self._model is model)
+
+    def _ask_again(self) -> None:
+        """Ask edges that owe a sketch for it; one that has not got the model says so."""
+        assert self._model is not None
+        owing = [child for edge, child in self.hub.children.items() if edge not in self.held]
+        for child in owing:
+            child.asked_again = True
+        self.hub.send_all([encode(self._model.tag, request=pb.Request())], owing, at_once=_AT_ONCE)
 
     async def execute(self, orders: Mapping[int, tuple[Tag, Any]], deadline_s: float) -> dict[int, Delivered]:
         """Send every edge its order and wait for the updates until the deadline; in order of arrival."""
@@ -130,12 +143,9 @@ class Cloud:
 
     async def broadcast(self, edges: list[int]) -> None:
         """Send the current model to edges, whose updates are spent."""
-        assert self._model is not None
         for edge in edges:
             self.held.pop(edge, None)
-        there = [self.hub.children[edge] for edge in edges if edge in self.hub.children]
-        self._sent.update({child.number: child for child in there})
-        self.hub.spawn(self.hub.send_all(list(self._model.frames), there, at_once=_AT_ONCE))
+        self._hand_out([self.hub.children[edge] for edge in edges if edge in self.hub.children])
 
     async def evaluate(self, vector: Vector, *, round_number: int) -> dict[int, Any]:
         """Every UE's figures of a model, as far as they come in time."""
@@ -143,7 +153,7 @@ class Cloud:
         evaluating = Evaluating(model.tag)
         self._evaluating = evaluating
         asked = dict(self.hub.children)
-        self.hub.spawn(self.hub.send_all(list(model.frames), list(asked.values()), at_once=_AT_ONCE))
+        self.hub.send_all(list(model.frames), list(asked.values()), at_once=_AT_ONCE)
 
         def done() -> bool:
             left = {edge for edge, child in asked.items() if self.hub.children.get(edge) is child}
@@ -158,8 +168,7 @@ class Cloud:
         if completed:
             message = pb.Stop(reason="the run is over", completed=True)
             frame = encode(Tag(run=self.run, node=self._settings.name), stop=message)
-            await self.hub.send_all([frame], list(self.hub.children.values()), at_once=_AT_ONCE)
-            await until(lambda: not self.hub.children, self._changed, 3.0)
+            await self.hub.say_farewell(frame, at_once=_AT_ONCE)
         await self.hub.stop()
 
     # what the hub calls
@@ -214,9 +223,7 @@ class Cloud:
             case "request":
                 self._take_request(child)
             case "refusal":
-                self.held.pop(child.number, None)
-                self._sent.pop(child.number, None)
-                self._give_up(child.number)
+                self._declined(child, tag)
             case kind:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
 
@@ -229,16 +236,13 @@ class Cloud:
         if not self._is_valid(edge, held):
             raise RefusedError("stale", f"a sketch about the model of round {tag.base_round} came")
         self.held[edge] = held
+        self.hub.children[edge].asked_again = False
         self._changed.set()
 
     def _checked(self, edge: int, sketch: Any) -> CheckedSketch:
-        checked = check_sketch(sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
-        if not checked.ues.size or not set(checked.ues.tolist()) <= self._ues[edge]:
-            raise RefusedError("identity", f"edge {edge} lists UEs that are not its own")
-        bound = self._experiment.bounds.num_samples
-        if checked.samples.min() < 1 or checked.samples.max() > bound:
-            raise RefusedError("samples", f"edge {edge} lists sample counts outside 1 to {bound}")
-        return checked
+        return check_edge_sketch(
+            edge, sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds, own=self._ues[edge]
+        )
 
     def _is_valid(self, edge: int, held: Held) -> bool:
         """Whether an update may be aggregated: computed on the model in the books, or on the current one."""
@@ -246,32 +250,29 @@ class Cloud:
         return held.tag.run == self.run and (current or held.tag.base == self._valid.get(edge, b""))
 
     def _deliver(self, edge: int, arrival: Arrival) -> None:
-        begin, held = arrival.begin, self.held[edge]
-        ues, seconds = upload_of(begin)
-        samples = dict(zip(held.sketch.ues.tolist(), held.sketch.samples.tolist(), strict=True))
-        if not ues or not set(ues) <= set(samples):
-            raise RefusedError("identity", f"edge {edge} delivers for UEs it has not announced")
-        total = sum(samples[ue] for ue in ues)
-        if begin.num_samples != total:
-            raise RefusedError("samples", f"{begin.num_samples} samples came with an update, announced were {total}")
+        held = self.held.get(edge)
+        if held is None or not held.tag.about_same_model(arrival.tag):
+            raise RefusedError("unexpected", f"edge {edge} delivers what it has announced no longer")
+        bounds = self._experiment.bounds
         uniform = self._experiment.edge_settings.weighting == "uniform"
-        bounds = Bounds(update_norm=self._experiment.bounds.update_norm, num_samples=_ANY_COUNT)
-        check_weight(begin.weight, total, wanted=1.0 if uniform else float(total), bounds=bounds)
-        vector = arrival.vector()
-        squared = check_update(vector, bounds)
-        took = self._collecting[edge].waited(edge)
-        self.delivered[edge] = Delivered(held.tag.base_round, vector, begin.weight, squared, ues, seconds, took)
+        seconds = self._collecting[edge].waited(edge)
+        self.delivered[edge] = delivered_of(arrival, held, bounds=bounds, uniform=uniform, seconds=seconds)
         self.metrics.accepted.inc()
 
     def _take_request(self, child: Child) -> None:
         if self._model is None:
             raise RefusedError("unexpected", "there is no model yet")
         model = self._model
-        frames = list(vector_frames(model.tag, model.vector, purpose=pb.GLOBAL))
-        self.hub.spawn(self.hub.send_all(frames, [child], at_once=1))
+        self.hub.send_all(list(vector_frames(model.tag, model.vector, purpose=pb.GLOBAL)), [child], at_once=1)
 
-    def _give_up(self, edge: int) -> None:
-        collecting = self._collecting.get(edge)
-        if collecting is not None:
-            collecting.give_up(edge)
+    def _declined(self, child: Child, tag: Tag) -> None:
+        """An edge has not got the model it is asked about, or no update for an order: it needs the current model."""
+        collecting = self._collecting.get(child.number)
+        if collecting is not None and collecting.awaits(tag, child.number):
+            collecting.give_up(child.number)
+            self.held.pop(child.number, None)
+        elif not (child.asked_again and self._model is not None and tag.about_same_model(self._model.tag)):
+            raise RefusedError("unexpected", "what was declined had not been asked for")
+        child.asked_again = False
+        self._sent.pop(child.number, None)
         self._changed.set()

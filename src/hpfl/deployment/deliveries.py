@@ -1,9 +1,13 @@
 """What passes between the cloud's streams and its rounds: models down, held and delivered updates up."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from hpfl.deployment.checks import CheckedSketch
-from hpfl.deployment.wire import Tag, Vector, digest_of, vector_frames
+from hpfl.deployment.checks import Bounds, CheckedSketch, check_update, check_weight
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.wire import Arrival, Tag, Vector, digest_of, vector_frames
+
+_ANY_COUNT = 2**62  # the samples of each UE have been checked
 
 
 class NobodyError(RuntimeError):
@@ -49,3 +53,27 @@ class Delivered:
     ues: list[int]
     ue_seconds: list[float]
     seconds: float
+
+
+def delivered_of(arrival: Arrival, held: Held, *, bounds: Bounds, uniform: bool, seconds: float) -> Delivered:
+    """An edge's update, if it is finite, not too large, and for UEs and samples that the edge has announced."""
+    begin = arrival.begin
+    ues, ue_seconds = _upload_of(begin)
+    samples = dict(zip(held.sketch.ues.tolist(), held.sketch.samples.tolist(), strict=True))
+    if not ues or not set(ues) <= set(samples):
+        raise RefusedError("identity", f"{arrival.tag.node} delivers for UEs it has not announced")
+    total = sum(samples[ue] for ue in ues)
+    if begin.num_samples != total:
+        raise RefusedError("samples", f"{begin.num_samples} samples came with an update, announced were {total}")
+    many = Bounds(update_norm=bounds.update_norm, num_samples=_ANY_COUNT)
+    check_weight(begin.weight, total, wanted=1.0 if uniform else float(total), bounds=many)
+    vector = arrival.vector()
+    squared = check_update(vector, many)
+    return Delivered(held.tag.base_round, vector, begin.weight, squared, ues, ue_seconds, seconds)
+
+
+def _upload_of(begin: Any) -> tuple[list[int], list[float]]:
+    """Whose updates an edge's update holds, and their seconds."""
+    if len(begin.ue) != len(begin.took_s) or len(set(begin.ue)) != len(begin.ue):
+        raise RefusedError("shape", f"an update lists {len(begin.ue)} UEs and {len(begin.took_s)} times")
+    return list(begin.ue), list(begin.took_s)

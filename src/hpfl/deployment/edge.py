@@ -1,6 +1,8 @@
 """One edge: client of the cloud, parent of its UEs; what it holds can be sent again but never changed."""
 
+import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +14,12 @@ from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import Background, Experiment
 from hpfl.deployment.pacing import send_vector
-from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.refusal import ATTEMPTS, RETRIED, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.uplink import Uplink, stay_attached
 from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, VectorSpec, digest_of, encode, numbers
 
-_RETRIED = frozenset({"order", "size", "unexpected"})
-"""Rules that refuse a spoiled transfer, which a second attempt may mend."""
+_ANSWER = "answer"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Edge:
         self._gathers: Tag | None = None
         self._finished: Finished | None = None
         self._order: tuple[Tag, Any] | None = None
+        self._attempts = 0
         self._done = False
 
     async def start(self) -> int:
@@ -105,8 +107,9 @@ class Edge:
             return
         match content.WhichOneof("body"):
             case "order":
-                self._order = (tag, content.order)
-                self._background.start("upload", self._carry_out(tag, content.order))
+                self._ordered(tag, content.order)
+            case "request":
+                self._asked_again(tag)
             case "stop":
                 self._background.start("stop", self._end(content.stop))
             case "refusal":
@@ -123,17 +126,33 @@ class Edge:
         elif arrival.begin.purpose == pb.EVALUATE:
             self._background.start("evaluate", self._evaluate(tag, vector))
         else:
-            self._background.start("visitors", self.flock.answer_visitors(tag, vector))
+            self.flock.answer_visitors(tag, vector)
 
     def _start(self, tag: Tag, vector: Vector) -> None:
         """Begin to work on a model; the cloud asking again for what is under way changes nothing."""
         if self._base is not None and self._base.tag.about_same_model(tag):
-            self._background.start("answer", self._send(encode(self._base.tag, sketch=self._base.sketch)))
+            self._background.start(_ANSWER, self._send(encode(self._base.tag, sketch=self._base.sketch)))
         elif self._gathers is None or not self._gathers.about_same_model(tag):
             self._background.cancel("upload")
             self._base = self._finished = None
             self._gathers = tag
             self._background.start("gather", self._gather(tag, vector))
+
+    def _asked_again(self, tag: Tag) -> None:
+        """The cloud misses a sketch: it was lost, or is still being gathered, or the model has never come."""
+        if self._base is not None and self._base.tag.about_same_model(tag):
+            self._background.start(_ANSWER, self._send(encode(self._base.tag, sketch=self._base.sketch)))
+        elif self._gathers is None or not self._gathers.about_same_model(tag):
+            self._background.start(_ANSWER, self._decline(tag, "stale", "that model is not here"))
+
+    def _ordered(self, tag: Tag, order: Any) -> None:
+        """Begin to carry out an order; a second copy, or one overtaken by a newer one, changes nothing."""
+        base = self._base
+        if base is None or not base.tag.about_same_model(tag):
+            self._background.start("decline", self._decline(tag, "stale", "an update was asked for that is not held"))
+        elif not self._background.is_busy("upload") or self._order is None or tag.supersedes(self._order[0]):
+            self._order, self._attempts = (tag, order), 1
+            self._background.start("upload", self._carry_out(base, tag, order))
 
     async def _gather(self, tag: Tag, vector: Vector) -> None:
         """Let the UEs compute on a new model; send the mean of their sketches up."""
@@ -149,12 +168,8 @@ class Edge:
         self._base = Base(tag.by(self._settings.name), vector, gathering, sketch)
         await self._send(encode(self._base.tag, sketch=sketch))
 
-    async def _carry_out(self, tag: Tag, order: Any) -> None:
+    async def _carry_out(self, base: Base, tag: Tag, order: Any) -> None:
         """Collect what the plan asks for, average, and send the mean up at the planned pace."""
-        base = self._base
-        if base is None or not base.tag.about_same_model(tag):
-            await self._decline(tag, "stale", "an update was asked for that is not held")
-            return
         if self._finished is None:
             self._finished = await self._finish(base, tag, order)
         if self._finished is None:
@@ -223,17 +238,22 @@ class Edge:
 
     def _refused(self, refusal: Any) -> None:
         log("refused by the cloud", level=logging.WARNING, code=refusal.code, reason=refusal.reason)
-        if refusal.code in _RETRIED and self._order is not None and self._finished is not None:
+        if refusal.code in RETRIED and self._order and self._finished and self._attempts < ATTEMPTS:
             tag, order = self._order
-            self._order = None  # once
+            self._attempts += 1
             self._background.start("upload", self._upload(self._finished, tag, order))
 
     async def _pass_on_visits(self, link: Uplink) -> None:
         """Ask the cloud for the global model whenever somebody has asked for it here."""
+        request = encode(Tag(run=self.flock.run, node=self._settings.name), request=pb.Request())
         while True:
-            await self.flock.visited.wait()
+            if not self.flock.visitors:
+                await self.flock.visited.wait()
             self.flock.visited.clear()
-            await link.send(encode(Tag(run=self.flock.run, node=self._settings.name), request=pb.Request()))
+            await link.send(request)
+            with suppress(TimeoutError):  # the answer may be lost: ask again while somebody waits
+                async with asyncio.timeout(self._settings.timing.retry_s):
+                    await self.flock.visited.wait()
 
     async def _end(self, message: Any) -> None:
         await self.flock.stop(message)

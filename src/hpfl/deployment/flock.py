@@ -9,7 +9,7 @@ from hpfl.deployment.assembly import ue_roster
 from hpfl.deployment.averaging import RunningMean
 from hpfl.deployment.checks import check_sketch, check_update, check_weight
 from hpfl.deployment.evaluating import Evaluating
-from hpfl.deployment.gathering import Collecting, Gathering, until
+from hpfl.deployment.gathering import Collecting, Gathering, asked_until, until
 from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
@@ -17,6 +17,12 @@ from hpfl.deployment.node import Experiment
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames
+
+SOONER = 0.8
+"""Of the time a cloud waits for its edges, the share they wait for their UEs: their answer must come in time."""
+
+_SLOT_SHARE = 0.25
+"""Of a deadline, how long a UE that does not answer may keep others from being asked."""
 
 _LEAST_SLOTS = 8
 """Updates that may be on their way in at once, however large they are."""
@@ -59,19 +65,38 @@ class Flock:
         self.run = tag.run
         self.gathering = gathering
         self._frames = list(vector_frames(gathering.tag, vector, purpose=pb.TRAIN))
+        seconds = SOONER * self._timing.compute_s
         while True:
-            there = [child for number, child in self.hub.children.items() if only is None or number in only]
-            await self.hub.send_all(self._frames, there, at_once=self._slots)
-            await until(lambda: self._complete(gathering, only), gathering.changed, self._timing.compute_s)
-            if gathering.sketches:
+            there = self._missing(gathering, only)
+            self.hub.send_all(self._frames, there, at_once=self._slots, still=lambda: self.gathering is gathering)
+            await asked_until(
+                lambda: self._complete(gathering, only),
+                gathering.changed,
+                seconds,
+                lambda: self._ask_again(gathering, only),
+            )
+            if gathering.sketches or only is not None:
                 return gathering  # whoever has not computed by now is left out
 
+    def _owing(self, gathering: Gathering, only: set[int] | None) -> set[int]:
+        wanted = self.hub.children.keys() if only is None else only & self.hub.children.keys()
+        return wanted - gathering.sketches.keys()
+
+    def _missing(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
+        return [self.hub.children[number] for number in self._owing(gathering, only)]
+
+    def _ask_again(self, gathering: Gathering, only: set[int] | None) -> None:
+        """Ask those who owe a sketch for it; a UE that has not got the model says so."""
+        missing = self._missing(gathering, only)
+        for child in missing:
+            child.asked_again = True
+        self.hub.send_all([encode(gathering.tag, request=pb.Request())], missing, at_once=self._slots)
+
     def _complete(self, gathering: Gathering, only: set[int] | None) -> bool:
-        waited = set(self.hub.children) if only is None else only & set(self.hub.children)
-        if waited - set(gathering.sketches) or not gathering.sketches:
-            return False
+        if not gathering.sketches or self._owing(gathering, only):
+            return only is not None and not only & self.hub.children.keys()
         early = asyncio.get_running_loop().time() < self._gather_until_s
-        return only is not None or not early or len(waited) == len(self._roster)
+        return only is not None or not early or len(self.hub.children) == len(self._roster)
 
     async def collected(
         self, tag: Tag, plan: Seconds, *, paced: bool, within_s: float
@@ -91,7 +116,9 @@ class Flock:
                     order = pb.Order(compute_s=compute_s, upload_s=upload_s * crowd, paced=paced)
                     answer = collecting.ask(number)
                     await child.send(encode(collecting.tag, order=order))
-                    await answer
+                    await asyncio.wait({answer}, timeout=_SLOT_SHARE * within_s)
+            if child is not None:
+                await answer
 
         asking = [asyncio.ensure_future(one(number)) for number in plan]
         try:
@@ -112,20 +139,20 @@ class Flock:
         evaluating = Evaluating(tag.by(self.name))
         self._evaluating = evaluating
         frames = list(vector_frames(evaluating.tag, vector, purpose=pb.EVALUATE))
-        await self.hub.send_all(frames, list(self.hub.children.values()), at_once=self._slots)
-        await until(lambda: set(self.hub.children) <= evaluating.heard, evaluating.changed, self._timing.evaluate_s)
+        self.hub.send_all(frames, list(self.hub.children.values()), at_once=self._slots)
+        seconds = SOONER * self._timing.evaluate_s
+        await until(lambda: set(self.hub.children) <= evaluating.heard, evaluating.changed, seconds)
         return evaluating
 
-    async def answer_visitors(self, tag: Tag, vector: Vector) -> None:
+    def answer_visitors(self, tag: Tag, vector: Vector) -> None:
         """The global model to everybody who has asked for it."""
         frames = list(vector_frames(tag.by(self.name), vector, purpose=pb.GLOBAL))
         waiting, self.visitors = list(self.visitors), set()
-        await self.hub.send_all(frames, waiting, at_once=self._slots)
+        self.hub.send_all(frames, waiting, at_once=self._slots)
 
     async def stop(self, message: Any) -> None:
-        """Tell every UE that the run is over."""
-        frame = encode(Tag(run=self.run, node=self.name), stop=message)
-        await self.hub.send_all([frame], list(self.hub.children.values()), at_once=self._slots)
+        """Tell every UE that the run is over, until it has left."""
+        await self.hub.say_farewell(encode(Tag(run=self.run, node=self.name), stop=message), at_once=self._slots)
 
     # what the hub calls
 
@@ -183,10 +210,23 @@ class Flock:
             sketch = check_sketch(frame.sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
             self._check_samples(sketch.weight, sketch.num_samples, self.samples[child.number])
             self.gathering.take(child.number, sketch)
+            child.asked_again = False
         elif kind == "figures" and self._evaluating is not None:
             self._evaluating.take(tag, child.number, frame.figures, allowed={child.number})
+        elif kind == "refusal":
+            self._declined(child, tag)
         else:
             raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
+
+    def _declined(self, child: Child, tag: Tag) -> None:
+        """A UE has not got the model it is asked about, or no update for an order."""
+        if child.asked_again and self.gathering is not None and tag.about_same_model(self.gathering.tag):
+            child.asked_again = False
+            self.hub.send_all(self._frames, [child], at_once=1)
+        elif self._collecting is not None and self._collecting.awaits(tag, child.number):
+            self._collecting.give_up(child.number)
+        else:
+            raise RefusedError("unexpected", "what was declined had not been asked for")
 
     def _add(self, mean: RunningMean, number: int, arrival: Arrival) -> None:
         begin = arrival.begin

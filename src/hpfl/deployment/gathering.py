@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, FloatArray, Tag
 
 _LONGEST_WAIT_S = 0.25  # how often a wait looks again at who is attached
+_ASKED_AGAIN_AFTER = (0.125, 0.125, 0.25)  # shares of a wait; the rest is waited in silence
 
 
 class Gathering:
@@ -59,6 +59,17 @@ async def until(done: Callable[[], bool], changed: asyncio.Event, seconds: float
     return True
 
 
+async def asked_until(
+    done: Callable[[], bool], changed: asyncio.Event, seconds: float, ask_again: Callable[[], None]
+) -> bool:
+    """Wait as `until` does, asking again at growing intervals: an answer, or the question, may have been lost."""
+    for share in _ASKED_AGAIN_AFTER:
+        if await until(done, changed, share * seconds):
+            return True
+        ask_again()
+    return await until(done, changed, (1.0 - sum(_ASKED_AGAIN_AFTER)) * seconds)
+
+
 class Collecting:
     """Updates of one round, by child: each is asked for once, counted once, and never after the end."""
 
@@ -86,6 +97,12 @@ class Collecting:
             raise RefusedError("repeated", f"a second update of child {number} came in round {tag.round}")
         if number not in self._answers:
             raise RefusedError("unexpected", f"child {number} was not asked in round {tag.round}")
+
+    def awaits(self, tag: Tag, number: int) -> bool:
+        """Whether a child's answer to this very question is still to come."""
+        future = self._answers.get(number)
+        same = tag.round == self.tag.round and tag.about_same_model(self.tag)
+        return same and future is not None and not future.done()
 
     @property
     def is_closed(self) -> bool:
@@ -117,10 +134,3 @@ class Collecting:
         future = self._answers.get(number)
         if future is not None and not future.done():
             future.set_result(answer)
-
-
-def upload_of(begin: Any) -> tuple[list[int], list[float]]:
-    """Whose updates an edge's update holds, and their seconds."""
-    if len(begin.ue) != len(begin.took_s) or len(set(begin.ue)) != len(begin.ue):
-        raise RefusedError("shape", f"an update lists {len(begin.ue)} UEs and {len(begin.took_s)} times")
-    return list(begin.ue), list(begin.took_s)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import grpc
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import check_hello
+from hpfl.deployment.gathering import until
 from hpfl.deployment.inbox import Inbox
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
@@ -17,8 +18,10 @@ from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.security import proven_name, server_credentials, server_options
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
+from hpfl.deployment.writing import StuckError, written
 
 _GRACE_S = 0.1
+_FAREWELLS, _FAREWELL_S = 4, 0.75
 _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"})
 """Rules by which a greeting would be refused again, however often it came."""
 
@@ -36,6 +39,7 @@ class Child:
     received_bytes: int = 0
     sent_bytes: int = 0
     refusals: int = 0
+    asked_again: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def send(self, *frames: bytes) -> None:
@@ -46,14 +50,11 @@ class Child:
 
     async def _send_one(self, frame: bytes) -> None:
         try:
-            async with asyncio.timeout(self.limits.idle_s):
-                await self.context.write(frame)
-        except TimeoutError:
+            await written(self.context.write(frame), within_s=self.limits.idle_s, peer=self.name)
+        except StuckError:
             log("child does not read", level=logging.WARNING, child=self.name)
             self.drop()
-            raise ConnectionError(f"{self.name} took no message for {self.limits.idle_s} s") from None
-        except (asyncio.InvalidStateError, grpc.RpcError, grpc.aio.BaseError) as error:
-            raise ConnectionError(f"{self.name} is gone") from error
+            raise
         self.sent_bytes += len(frame)
 
     def drop(self) -> None:
@@ -104,6 +105,7 @@ class Hub:
         self._limits = limits
         self._server: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._left = asyncio.Event()
         self._closing = False
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
@@ -133,19 +135,33 @@ class Hub:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def send_all(self, frames: list[bytes], children: list[Child], *, at_once: int) -> None:
-        """The same bytes to many children, a bounded number at a time; whoever is gone is left to `detached`."""
-        turn = asyncio.Semaphore(at_once)
+    def send_all(
+        self, frames: list[bytes], children: list[Child], *, at_once: int, still: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Begin to send the same bytes to many children, a bounded number at a time, while they are `still` wanted."""
+        if children:
+            self.spawn(self._send_all(frames, children, asyncio.Semaphore(at_once), still))
 
+    async def _send_all(
+        self, frames: list[bytes], children: list[Child], turn: asyncio.Semaphore, still: Callable[[], bool]
+    ) -> None:
         async def one(child: Child) -> None:
             async with turn:
                 try:
-                    await child.send(*frames)
+                    if still():
+                        await child.send(*frames)
                 except ConnectionError:
-                    return
+                    return  # whoever is gone is left to `detached`
 
         await asyncio.gather(*(one(child) for child in children))
         self.metrics.sent.inc(sum(map(len, frames)) * len(children))
+
+    async def say_farewell(self, frame: bytes, *, at_once: int) -> None:
+        """Send everybody the last word, again if need be, until they have left or have had time enough."""
+        for _ in range(_FAREWELLS):
+            self.send_all([frame], list(self.children.values()), at_once=at_once)
+            if await until(lambda: not self.children, self._left, _FAREWELL_S):
+                return
 
     async def _attach(self, _requests: Any, context: Any) -> None:
         try:
@@ -203,6 +219,7 @@ class Hub:
         if self.children.get(child.number) is child:
             del self.children[child.number]
             self._parent.detached(child)
+            self._left.set()
             log("child left", child=child.name)
         self.metrics.attached.set(len(self.children))
 

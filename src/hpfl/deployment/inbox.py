@@ -44,8 +44,9 @@ class Inbox:
         arrival = self._arrival
         if arrival is None:
             if tag == self._spoiled:
-                return None  # the rest of a vector that has been refused already
-            raise RefusedError("unexpected", f"a chunk of round {tag.round} came without a head")
+                return None  # the rest of a vector that has been refused, or a second copy of one that is here
+            self._spoiled = tag  # its other chunks need not be refused one by one
+            raise RefusedError("order", f"a chunk of round {tag.round} came without a head")
         try:
             arrival.add(tag, chunk)
         except RefusedError:
@@ -57,5 +58,5 @@ class Inbox:
         arrival = self._arrival
         if arrival is None or not arrival.is_complete:
             return None
-        self._arrival = None
+        self._arrival, self._spoiled = None, tag
         return tag, arrival

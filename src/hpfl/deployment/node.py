@@ -33,6 +33,11 @@ class Background:
         if task is not None:
             task.cancel()
 
+    def is_busy(self, kind: str) -> bool:
+        """Whether work of one kind is being done."""
+        task = self._by_kind.get(kind)
+        return task is not None and not task.done()
+
     async def finish(self, kind: str, within_s: float) -> None:
         """Wait for the work of one kind, where there is some, but not longer than this."""
         task = self._by_kind.get(kind)
@@ -97,5 +102,7 @@ async def until_stopped(
         if not task.done():
             task.cancel()
     results = await asyncio.gather(working, stopping, return_exceptions=True)
+    if isinstance(results[0], asyncio.CancelledError) and not stop.is_set():
+        raise RuntimeError("this node's work was cancelled, and nobody had asked for it")
     if isinstance(results[0], Exception):
         raise results[0]

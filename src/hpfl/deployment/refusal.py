@@ -26,6 +26,12 @@ Code = Literal[
 """The rules; metrics count refusals by them."""
 
 
+RETRIED = frozenset({"order", "size"})
+"""Rules that refuse a spoiled transfer, which another attempt may mend."""
+ATTEMPTS = 3
+"""At one update, however often it is refused."""
+
+
 class RefusedError(Exception):
     """A message that must not take effect."""
 

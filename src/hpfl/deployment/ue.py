@@ -12,14 +12,10 @@ from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import Background, Experiment
 from hpfl.deployment.pacing import send_vector, sleep_until
-from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.refusal import ATTEMPTS, RETRIED, RefusedError
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.uplink import Uplink, stay_attached
 from hpfl.deployment.wire import VERSION, Arrival, FloatArray, Tag, Vector, VectorSpec, digest_of, encode, numbers
-
-_RETRIED = frozenset({"order", "size", "unexpected"})
-"""Rules that refuse a spoiled transfer, which a second attempt may mend."""
-_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -115,6 +111,8 @@ class Ue:
         match content.WhichOneof("body"):
             case "order":
                 self._ordered(link, tag, content.order)
+            case "request":
+                self._asked_again(link, tag)
             case "refusal":
                 self._refused(link, content.refusal)
             case "stop":
@@ -130,6 +128,13 @@ class Ue:
         known = self._held is not None and self._held.tag.about_same_model(tag)
         self._link, self._computes = link, None if known else tag
         self._background.start("train", self._train(link, tag, params))
+
+    def _asked_again(self, link: Uplink, tag: Tag) -> None:
+        """The edge misses a sketch: it was lost, or is still being computed, or the model has never come."""
+        if self._held is not None and self._held.tag.about_same_model(tag):
+            self._background.start("answer", link.send(encode(self._held.tag, sketch=self._sketch_of(self._held))))
+        elif self._computes is None or not self._computes.about_same_model(tag):
+            self._background.start("answer", self._decline(link, tag, "that model is not here"))
 
     async def _train(self, link: Uplink, tag: Tag, params: Vector) -> None:
         own = tag.by(self._settings.name)
@@ -156,15 +161,20 @@ class Ue:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _ordered(self, link: Uplink, tag: Tag, order: Any) -> None:
+        """Begin to send; a second copy of an order, or one overtaken by a newer one, changes nothing."""
         if self._held is None or not self._held.tag.about_same_model(tag):
-            log("asked for an update it does not hold", level=logging.WARNING, round=tag.round)
-            return
-        self._order, self._attempts = (tag, order), 1
-        self._background.start("upload", self._upload(link, tag, order, self._held))
+            self._background.start("decline", self._decline(link, tag, "an update was asked for that is not held"))
+        elif not self._background.is_busy("upload") or self._order is None or tag.supersedes(self._order[0]):
+            self._order, self._attempts = (tag, order), 1
+            self._background.start("upload", self._upload(link, tag, order, self._held))
+
+    async def _decline(self, link: Uplink, tag: Tag, reason: str) -> None:
+        log("declined", level=logging.WARNING, round=tag.round, reason=reason)
+        await link.send(encode(tag.by(self._settings.name), refusal=pb.Refusal(code="stale", reason=reason)))
 
     def _refused(self, link: Uplink, refusal: Any) -> None:
         log("update refused", level=logging.WARNING, code=refusal.code, reason=refusal.reason)
-        if refusal.code in _RETRIED and self._order and self._held and self._attempts < _ATTEMPTS:
+        if refusal.code in RETRIED and self._order and self._held and self._attempts < ATTEMPTS:
             self._attempts += 1
             self._background.start("upload", self._upload(link, *self._order, self._held))
 

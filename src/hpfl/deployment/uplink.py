@@ -14,9 +14,11 @@ from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.security import client_credentials, client_options
 from hpfl.deployment.settings import NodeSettings
 from hpfl.deployment.wire import METHOD, Tag
+from hpfl.deployment.writing import StuckError, written
 from hpfl.rng import Streams
 
 _FIRST_RETRY_S = 0.2
+_MOST_DOUBLINGS = 30  # far beyond any pause; a parent may be away for days
 _REFUSED_FOR_GOOD = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
 
 
@@ -61,9 +63,11 @@ class Uplink:
                 async with asyncio.timeout(self.idle_s if inbox.is_busy else None):
                     data = await self.call.read()
             except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
                 if self._ended:
                     return
-                raise
+                raise ConnectionError("the stream has ended on this side") from None
             if data is grpc.aio.EOF:
                 return
             self.received_bytes += len(data)
@@ -78,11 +82,17 @@ class Uplink:
 
     async def _write(self, frame: bytes) -> None:
         try:
-            async with asyncio.timeout(self.idle_s):
-                await self.call.write(frame)
-        except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError, grpc.aio.BaseError) as error:
-            raise ConnectionError("the parent is gone") from error
+            await written(self.call.write(frame), within_s=self.idle_s, peer="the parent")
+        except StuckError:
+            self.call.cancel()
+            raise
         self.sent_bytes += len(frame)
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is to end; gRPC says of a stream that has been cancelled the same as of a cancelled task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def stay_attached(
@@ -98,7 +108,7 @@ async def stay_attached(
             return
         lasted = asyncio.get_running_loop().time() - began
         attempt = 0 if lasted > settings.timing.retry_s else attempt + 1
-        pause = min(_FIRST_RETRY_S * 1.6**attempt, settings.timing.retry_s)
+        pause = min(_FIRST_RETRY_S * 1.6 ** min(attempt, _MOST_DOUBLINGS), settings.timing.retry_s)
         await asyncio.sleep(pause * (0.5 + float(jitter[attempt % 64])))
 
 

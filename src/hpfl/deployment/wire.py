@@ -47,6 +47,10 @@ class Tag:
         mine = (self.run, self.base_round, self.base, self.edge_round)
         return mine == (other.run, other.base_round, other.base, other.edge_round)
 
+    def supersedes(self, other: "Tag") -> bool:
+        """Whether an order with this tag is news to who carries out the other: of a later round, or another model."""
+        return self.round > other.round or not self.about_same_model(other)
+
 
 @dataclass(frozen=True)
 class VectorSpec:
