@@ -1,6 +1,7 @@
 """What a configuration means for simulated and real runs alike: constants, machines, who has which data."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from hpfl.data.partition import PartitionSettings, Shards, make_shards, make_tes
 from hpfl.learning import LocalTraining
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.topology import FleetSpec
+from hpfl.planning.estimates import UNPRICED
 from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.training.cloud import CloudSettings
@@ -116,9 +118,12 @@ def torch_dtype(config: Config) -> torch.dtype:
 
 
 def start_state(params: torch.Tensor, config: Config) -> TrainState:
-    """Round 0, with the script of planner `scripted` in its memory."""
+    """Round 0, with what planners `scripted` and `fastest` are told in their memory."""
     state = initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)
-    return state.but(memory={SCRIPT: config.planning.script} if config.planning.script else {})
+    told: dict[str, Any] = {SCRIPT: config.planning.script} if config.planning.script else {}
+    if config.planning.staleness_price == "none":
+        told[UNPRICED] = True
+    return state.but(memory=told)
 
 
 def _labels(dataset: Dataset) -> IntArray:

@@ -141,3 +141,4 @@ def test_fingerprint_ignores_length_and_sees_everything_else():
     base = fingerprint(preset("quickstart"))
     assert fingerprint(load("quickstart", overrides=["training.rounds=7"])) == base
     assert fingerprint(load("quickstart", overrides=["training.seed=7"])) != base
+    assert fingerprint(load("quickstart", overrides=["planning.staleness_price=none"])) != base

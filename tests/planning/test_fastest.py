@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.estimates import estimate, moved
+from hpfl.planning.estimates import UNPRICED, estimate, moved
 from hpfl.planning.fastest import choose, fastest
 from hpfl.planning.ratio import seconds_of, typical_seconds
 from hpfl.planning.task import task_of
@@ -199,3 +199,58 @@ def test_memory_of_an_edge_survives_its_absence():
     plan, memory = planned(there, memory)
     assert set(memory["edges"]) == set(names)
     assert plan.scheduled.size == 19
+
+
+def renewed(renewal_s, *, rounds=30, **changes):
+    """Rounds with edges that need `renewal_s` to compute; who was called, and who heard after each."""
+    memory, staleness, called, heard = {}, np.zeros(20, dtype=np.int64), [], []
+    for t in range(rounds):
+        sketches = normal("one", WIDTH) + 0.3 * normal("each", 20, WIDTH)
+        problem = fresh(t, sketches=sketches, renewal_s=renewal_s, overhead_s=0.02, **changes)
+        plan, memory = planned(replace(problem, staleness=staleness), json.loads(json.dumps(memory)))
+        hears = plan.hears | plan.scheduled
+        staleness = np.where(hears, 0, staleness + 1)
+        called.append(plan.scheduled)
+        heard.append(hears)
+    return np.array(called), np.array(heard)
+
+
+def test_edges_that_compute_alike_all_hear_of_every_model():
+    _, heard = renewed(np.linspace(0.01, 0.02, 20))
+    assert heard.all()
+
+
+def test_all_hear_when_all_are_slow_together():
+    _, heard = renewed(np.full(20, 30.0))
+    assert heard.all()
+
+
+def test_one_slow_edge_is_waited_for_now_and_then_and_never_reaches_the_bound():
+    slow_s = np.where(np.arange(20) == 7, 20.0, 0.02)
+    called, heard = renewed(slow_s, rounds=60)
+    others = np.arange(20) != 7
+    assert heard[:, others].all()
+    assert 0 < heard[:, 7].sum() < 0.2 * len(heard)
+    gaps = np.diff(np.flatnonzero(heard[:, 7]))
+    assert gaps.max() <= 20
+    assert called[:, 7].sum() < called[:, others].sum(axis=0).mean()
+
+
+def test_a_called_edge_hears_however_slow_it_is():
+    slow_s = np.where(np.arange(20) == 7, 20.0, 0.02)
+    staleness = np.where(np.arange(20) == 7, 20, 0)
+    plan, _ = planned(paper_network(0, staleness=staleness, sketches=np.ones((20, WIDTH)), renewal_s=slow_s))
+    assert plan.scheduled[7]
+    assert plan.hears.all()
+
+
+def test_without_a_price_an_old_update_counts_as_new():
+    updates = np.tile(normal("old", WIDTH), (20, 1))
+    _, memory = estimate(fresh(sketches=updates), {UNPRICED: True})
+    memory = moved(memory, updates[0], 3.0) | {"bend": 1.0, "reach": 1.0}
+    stale = paper_network(1, staleness=np.full(20, 20), sketches=updates)
+    plan, after = planned(stale, memory)
+    assert plan.step_scale > 0.0
+    assert after[UNPRICED]
+    found, _ = estimate(stale, memory)
+    assert found.gradient == pytest.approx(updates[0])

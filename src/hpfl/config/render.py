@@ -9,6 +9,9 @@ from tomlkit.items import Item
 
 from hpfl.config.sections import Config
 
+_LATER = (("planning", "staleness_price", "learned"),)
+"""Keys that came when runs and checkpoints were already there: at these values they change nothing of them."""
+
 
 def to_toml(config: Config) -> str:
     """The fully resolved configuration; reading it back gives the same configuration."""
@@ -29,6 +32,9 @@ def fingerprint(config: Config) -> str:
     for name in ("rounds", "checkpoint_every"):
         tree["training"].pop(name)
     tree["evaluation"].pop("target_accuracy")
+    for section, name, default in _LATER:
+        if tree[section][name] == default:
+            tree[section].pop(name)
     text = json.dumps(tree, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 

@@ -200,10 +200,9 @@ class PlanningConfig(Section):
     script: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = key(
         [], "edges to schedule round by round, repeated (planner scripted)"
     )
-    importance: Literal["exact", "sketch"] = key(
-        "exact", "squared norm of the pending edge update: foreknown exactly, or estimated from sketches UEs send first"
-    )
+    importance: Literal["exact", "sketch"] = key("exact", "squared norm of a pending update: foreknown, or by sketches")
     sketch_size: int = key(64, "floats of a sketch (planner fastest, importance sketch); 0: none", ge=0, le=65536)
+    staleness_price: Literal["learned", "none"] = key("learned", "none: old updates count as new (planner fastest)")
 
     @property
     def sketches(self) -> bool:

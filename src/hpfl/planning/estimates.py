@@ -20,6 +20,8 @@ _RECOVERY = 1.2  # by which that ceiling rises while the loss falls
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
 _RISE, _CEILING, _GRADIENT, _STEP = "rise", "ceiling", "gradient", "step"
+UNPRICED = "unpriced"
+"""In the memory a run begins with: age has no price, and an old update is taken as if it were new."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,8 @@ class Estimate:
 
     `curvature` is `q = beta L`; `noise` is `sigma^2`, the mean squared distance of an edge's update from the mean of
     all. `debt` is what the steps of earlier rounds left out of the mean of all edges. `ceiling` is the largest
-    step that is safe after a divergence. A `blind` estimate has no sketches, only norms.
+    step that is safe after a divergence. A `blind` estimate has no sketches, only norms; an `unpriced` one thinks an
+    old update as good as a new one.
     """
 
     updates: FloatArray
@@ -38,6 +41,7 @@ class Estimate:
     noise: float
     ceiling: float
     blind: bool = False
+    unpriced: bool = False
 
     @property
     def signal(self) -> float:
@@ -92,10 +96,11 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
     """
     updates = np.sqrt(problem.importance)[:, None] if problem.sketches is None else problem.sketches
     if len(memory.get(_PATH, ())) != updates.shape[1]:
-        memory = {_PATH: [0.0] * updates.shape[1], _DEBT: [0.0] * updates.shape[1]}
+        memory = _blank(updates.shape[1], unpriced=bool(memory.get(UNPRICED)))
     travelled, edges, curve = _compared(problem, updates, memory)
     curvature = max(curve[_BEND] / curve[_REACH], 0.0) if curve[_REACH] > 0 else 0.0
-    now = updates - curvature * travelled
+    unpriced = UNPRICED in memory
+    now = updates if unpriced else updates - curvature * travelled
     gradient = now.mean(axis=0)
     watch = _watched(memory, gradient)
     found = Estimate(
@@ -106,8 +111,15 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
         noise=float(((now - gradient) ** 2).sum()) / max(len(updates) - 1, 1),
         ceiling=watch[_CEILING],
         blind=problem.sketches is None,
+        unpriced=unpriced,
     )
-    return found, {_EDGES: edges, _PATH: memory[_PATH], _DEBT: memory[_DEBT]} | curve | watch
+    return found, {**memory, _EDGES: edges, **curve, **watch}
+
+
+def _blank(width: int, *, unpriced: bool) -> Memory:
+    """The memory of a run that has not begun."""
+    told = {UNPRICED: True} if unpriced else {}
+    return {_PATH: [0.0] * width, _DEBT: [0.0] * width, **told}
 
 
 def moved(memory: Mapping[str, Any], mean: FloatArray, step: float) -> Memory:

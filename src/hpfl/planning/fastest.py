@@ -7,6 +7,7 @@ import numpy as np
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.baselines import quick_bound
 from hpfl.planning.estimates import Estimate, estimate, moved
+from hpfl.planning.hearing import hearing
 from hpfl.planning.outcome import finish_plan
 from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
 from hpfl.planning.ratio import best_set, seconds_of, typical_seconds
@@ -20,7 +21,8 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan
     found, memory = estimate(problem, memory)
     scheduled, step = choose(task_of(problem), found)
     plan = finish_plan(problem, allocate(problem, scheduled), "fastest", lower_bound=quick_bound(problem))
-    plan = replace(plan, step_scale=step, broadcast="all", noise_scale=found.noise_scale)
+    hears, memory = hearing(problem, scheduled, memory, uploads_s=plan.round_latency_s)
+    plan = replace(plan, step_scale=step, broadcast="all", hears=hears, noise_scale=found.noise_scale)
     return plan, moved(memory, found.updates[scheduled].mean(axis=0), step)
 
 
@@ -36,7 +38,7 @@ def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
     task = replace(task, least=int(sizes[best]), most=int(sizes[best]))
     step = float(steps[best])
     scheduled = best_set(task, lambda sets: per_second(found.service(sets, step), seconds(sets)))
-    age = int(task.problem.staleness[scheduled].max())
+    age = 0 if found.unpriced else int(task.problem.staleness[scheduled].max())
     return scheduled, min(step, found.step_for(scheduled, age)) if age else step
 
 

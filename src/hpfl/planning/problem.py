@@ -39,6 +39,7 @@ class RoundProblem:
     ue_energy_j: FloatArray | None = None
     sketches: FloatArray | None = None
     overhead_s: float = 0.0  # what the round takes before and beside its uploads, whoever is scheduled
+    renewal_s: FloatArray | None = None  # what each edge's UEs need to compute on a new model, where that comes first
     edge_ids: tuple[str, ...] | None = None
     ue_ids: tuple[str, ...] | None = None
 
@@ -108,7 +109,8 @@ class Plan:
     """Every decision of a round. Links of unscheduled edges have 0 Hz and NaN times.
 
     `step_scale` multiplies the outer step; `broadcast` is who should hear of the new model, where the configuration
-    leaves that open (None: no wish); `noise_scale` is the noise between edges over the signal, where it was estimated.
+    leaves that open (None: no wish), where that is "all" only those that `hears` marks (None: every one); `noise_scale`
+    is the noise between edges over the signal, where it was estimated.
     """
 
     planner: str
@@ -127,4 +129,5 @@ class Plan:
     exceeds_cap: bool = False
     step_scale: float = 1.0
     broadcast: Literal["scheduled", "all"] | None = None
+    hears: BoolArray | None = None
     noise_scale: float | None = None

@@ -16,7 +16,7 @@ from hpfl.simulation.clock import Clock, ClockMemory, Gains, Interval, Progress,
 from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.radio import Radio, Recorded, Recorder
 from hpfl.simulation.roster import DISTANCE, SERVES, Life, Roster, everyone, sorted_by_edge
-from hpfl.simulation.sketching import Sketching, computed
+from hpfl.simulation.sketching import Sketching, computed, slowest
 from hpfl.simulation.stretches import stretches, with_sketching
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
@@ -76,7 +76,8 @@ class SimulatedExecutor:
             memory |= held_models(memory, state.params, this_round=state.round, base_round=base_round)
         pending = self._computed(state, roster, memory, base_round)
         starting = roster.members[roster.starts[roster.edge_of]]
-        work, clock = self.clock.remaining(memory, self._whole_work(state.round), members=starting, edges=roster.starts)
+        whole = self._whole_work(state.round)
+        work, clock = self.clock.remaining(memory, whole, members=starting, edges=roster.starts)
         seen = Observation(
             links=self._links(state, roster, work),
             pending=pending.update,
@@ -87,10 +88,14 @@ class SimulatedExecutor:
             base_round=None if self.life is None else base_round,
             num_lost=roster.num_lost,
         )
-        return seen if self.sketching is None else self._sketched(seen, self.sketching, roster.starts)
+        if self.sketching is None:
+            return seen
+        return self._sketched(seen, self.sketching, roster.starts, whole.compute_s)
 
-    def _sketched(self, seen: Observation, sketching: Sketching, starts: BoolArray) -> Observation:
-        """The observation once everybody's sketch is there, with what that took."""
+    def _sketched(
+        self, seen: Observation, sketching: Sketching, starts: BoolArray, compute_s: FloatArray
+    ) -> Observation:
+        """The observation once everybody's sketch is there, with what that took, and would take of a new model."""
         members = seen.links.members
         spent = sketching.spent(seen.links, starts, self.fleet.cpu_hz[members])
         joules = np.zeros(self.fleet.num_ues)
@@ -104,6 +109,7 @@ class SimulatedExecutor:
             spent_s=spent.seconds,
             spent_bits=spent.bits,
             spent_j=joules,
+            renewal_s=slowest(compute_s[members], seen.links.edge_of_ue, starts.size),
         )
 
     def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:

@@ -17,6 +17,7 @@ from hpfl.planning.problem import RoundProblem
 from hpfl.training.sketch import BITS_PER_FLOAT, Projection
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 
@@ -61,6 +62,13 @@ class Sketching:
 def computed(links: Links) -> Links:
     """The links once everybody has computed."""
     return replace(links, compute_s=np.zeros_like(links.compute_s))
+
+
+def slowest(seconds: FloatArray, edge_of_ue: IntArray, num_edges: int) -> FloatArray:
+    """The longest of the UEs' seconds under each edge; 0 where there is nobody."""
+    longest = np.zeros(num_edges)
+    np.maximum.at(longest, edge_of_ue, seconds)
+    return longest
 
 
 def _round_of(links: Links, ue_bits: FloatArray, edge_bits: FloatArray, bandwidth_hz: float) -> RoundProblem:

@@ -56,6 +56,7 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         staleness=state.staleness,
         sketches=observation.sketches,
         overhead_s=observation.spent_s,
+        renewal_s=observation.renewal_s,
         **links,
     )
 
@@ -104,7 +105,11 @@ def step(
 def hearers(aggregated: BoolArray, plan: Plan, settings: CloudSettings) -> BoolArray:
     """The edges that receive the new model: the aggregated ones, or all (docs/errata.md, row 8).
 
-    `broadcast = "auto"` leaves that to the plan; one that has no wish means the aggregated.
+    `broadcast = "auto"` leaves that to the plan; one that has no wish means the aggregated, who always hear: they have
+    nothing left to send.
     """
     wish = plan.broadcast if settings.broadcast == "auto" else settings.broadcast
-    return np.ones_like(aggregated) if wish == "all" else aggregated
+    if wish != "all":
+        return aggregated
+    chosen = plan.hears if settings.broadcast == "auto" else None
+    return np.ones_like(aggregated) if chosen is None else chosen | aggregated

@@ -36,6 +36,7 @@ def without_absent(problem: RoundProblem, active: BoolArray) -> RoundProblem:
         },
         edge_of_ue=np.searchsorted(edges, problem.edge_of_ue),
         sketches=None if problem.sketches is None else problem.sketches[edges],
+        renewal_s=None if problem.renewal_s is None else problem.renewal_s[edges],
         edge_ids=tuple(str(edge) for edge in edges),
     )
 
@@ -50,9 +51,13 @@ def over_all(plan: Plan, active: BoolArray) -> Plan:
 
     scheduled = np.zeros(active.size, dtype=np.bool_)
     scheduled[active] = plan.scheduled
+    hears = np.ones(active.size, dtype=np.bool_)
+    if plan.hears is not None:
+        hears[active] = plan.hears
     return replace(
         plan,
         scheduled=scheduled,
+        hears=None if plan.hears is None else hears,
         edge_bandwidth_hz=spread(plan.edge_bandwidth_hz, 0.0),
         edge_upload_s=spread(plan.edge_upload_s, np.nan),
         edge_phase_s=spread(plan.edge_phase_s, np.nan),

@@ -63,7 +63,7 @@ class Observation:
     """Step 1 of a round: this round's links, and every edge's pending update with its importance.
 
     Where UEs sent `sketches` [K, d] first, computing and sending them took `spent_s` seconds, `spent_bits` and, of each
-    UE, `spent_j` joules (None: nothing).
+    UE, `spent_j` joules (None: nothing). `renewal_s` is what each edge needs to compute on a new model.
     `active` marks the edges that have an update to send (None: all). The others have no UEs; `dropped` marks those
     that lost their update since the last round, and `base_round` is what every edge holds now (None: as in the state).
     """
@@ -76,6 +76,7 @@ class Observation:
     spent_s: float = 0.0
     spent_bits: float = 0.0
     spent_j: FloatArray | None = None
+    renewal_s: FloatArray | None = None
     active: BoolArray | None = None
     dropped: BoolArray | None = None
     base_round: IntArray | None = None
