@@ -15,6 +15,7 @@ from hpfl.cli_errors import reported
 from hpfl.cli_plan import plan_command
 from hpfl.cli_reproduce import reproduce_command
 from hpfl.cli_running import run_with_display
+from hpfl.cli_theory import theory_command
 from hpfl.cli_timeline import timeline_command
 from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_toml
 from hpfl.experiment import RunResult
@@ -33,6 +34,7 @@ app.command("demo")(demo_command)
 app.command("reproduce", epilog="Example: hpfl reproduce time-to-accuracy --quick")(reproduce_command)
 register_deployment(app)
 app.command("timeline", epilog="Example: hpfl timeline runs/quickstart --rounds 1:20")(timeline_command)
+app.command("theory", epilog="Example: hpfl theory runs/quickstart --points 6")(theory_command)
 
 Source = Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset (`hpfl presets`) or a TOML file.")]
 SystemOption = Annotated[

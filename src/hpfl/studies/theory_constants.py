@@ -18,10 +18,10 @@ from hpfl.studies.theory_bounds import Constants
 
 IntArray = NDArray[np.int64]
 
-RANK = 16
+RANK = 10
 """Eigenpairs of the mean Hessian that are kept: comparing every UE with all of it would take n^2 products a step."""
 _FIRST_STEPS, _LATER_STEPS = 6, 2  # of the subspace iteration; later points start from the eigenvectors before
-_MOST_STEPS = 20  # of a power iteration
+_MOST_STEPS, _MOST_CHANGE_STEPS = 20, 8  # of a power iteration; a change of Hessians takes two products a step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,9 @@ class Estimator:
     def _hessian(self, points: Tensor) -> Apply:
         return lambda vectors: self.landscape.hessian_vectors(points, vectors)
 
-    def _norms(self, name: str, apply: Apply) -> Tensor:
+    def _norms(self, name: str, apply: Apply, most_steps: int = _MOST_STEPS) -> Tensor:
         start = self._start(name, self.landscape.num_ues)
-        found = spectral_norms(apply, start, most_steps=_MOST_STEPS)
+        found = spectral_norms(apply, start, most_steps=most_steps)
         self._warm[name] = found.vectors
         return found.values
 
@@ -118,7 +118,7 @@ class Estimator:
     def _change_along(self, name: str, point: Tensor, step: Tensor) -> float:
         here, there = self._hessian(point), self._hessian(point + step)
         moved = torch.linalg.vector_norm((point + step) - point, dim=-1)  # as it was rounded
-        values = self._norms(name, lambda vectors: there(vectors) - here(vectors)) / moved
+        values = self._norms(name, lambda vectors: there(vectors) - here(vectors), _MOST_CHANGE_STEPS) / moved
         return float(values[torch.isfinite(values)].max())
 
     def _start(self, name: str, count: int) -> Tensor:

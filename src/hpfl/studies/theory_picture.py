@@ -1,0 +1,152 @@
+"""The picture of `hpfl theory`: loss change against its bounds, the constants along the run, the two lemmas."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpfl.reporting.style import (
+    BLUE,
+    DASHES,
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    drawing,
+    headline,
+    save,
+    spread,
+)
+from hpfl.studies.theory import Findings
+from hpfl.studies.theory_report import bound_columns, lemmas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FloatArray = NDArray[np.float64]
+Entry = tuple[float, str, str]  # height, text, colour of a line's name
+
+_BOUNDS = {
+    "printed": ("Theorem 1\nas printed", VERMILLION, 1),
+    "corrected": ("corrected,\nlemmas' $L_F$, $\\gamma_F$", PURPLE, 3),
+    "corrected_measured": ("corrected,\nmeasured $L_F$, $\\gamma_F$", GREEN, 2),
+    "smoothness": ("Lemma 1\nalone", BLUE, 0),
+}
+_CONSTANTS = {
+    "hessian_lipschitz": ("Hessian-Lipschitz\n(per unit of $w$)", ORANGE, "s"),
+    "smoothness": ("$L$", BLUE, "o"),
+    "gradient_bound": ("$C$", VERMILLION, "^"),
+    "hessian_diversity": ("$\\gamma_H$", PURPLE, "D"),
+    "gradient_diversity": ("$\\gamma_G$", GREEN, "v"),
+}
+
+
+def draw(findings: Findings, folder: Path) -> list[Path]:
+    """`theory.png` and `theory.svg` in `folder`."""
+    with drawing(9.2, 7.6) as figure:
+        facts = f"{findings.rounds} rounds played again; constants are the largest seen, lower bounds of the true ones"
+        headline(figure, f"The paper's bound against the run {findings.recorded.folder.resolve().name}", facts)
+        grid = figure.add_gridspec(2, 2, height_ratios=(1.25, 1))
+        _changes(figure.add_subplot(grid[0, :]), findings)
+        _constants(figure.add_subplot(grid[1, 0]), findings)
+        _lemmas(figure.add_subplot(grid[1, 1]), findings)
+        return [save(figure, folder / f"theory.{kind}") for kind in ("png", "svg")]
+
+
+def _changes(axes: "Axes", findings: Findings) -> None:
+    """Loss change and bounds, on a scale that is linear around 0 and logarithmic beyond."""
+    rounds, change = np.arange(1, findings.rounds + 1), findings.course.change
+    linear = 10.0 ** np.floor(np.log10(max(float(np.median(np.abs(change))), 1e-9)))
+    axes.set_yscale("symlog", linthresh=linear, linscale=0.8)
+    entries: list[Entry] = []
+    for name, values in bound_columns(findings).items():
+        text, shade, dash = _BOUNDS[name]
+        axes.plot(rounds, values, color=shade, linestyle=DASHES[dash])
+        entries.append((float(values[-1]), text, shade))
+    axes.plot(rounds, change, color=INK, linewidth=2.2)
+    entries.append((float(change[-1]), "measured", INK))
+    axes.axhline(0, color=MUTED, linewidth=0.8)
+    axes.set_title("Change of the personalised loss in a round, and what bounds it from above")
+    axes.set_ylabel("$F(w_{t+1}) - F(w_t)$")
+    _sparse_ticks(axes, linear)
+    _round_axis(axes, findings.rounds, first=1)
+    _name_lines(axes, entries, gap=0.085)
+
+
+def _sparse_ticks(axes: "Axes", linear: float) -> None:
+    """Powers of ten a few apart, 0, and the linear part's ends."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    low, high = axes.get_ylim()
+    lowest = round(np.log10(linear))
+    step = max(1, int(np.ceil((np.log10(max(high, 10 * linear)) - lowest) / 7)))
+    powers = [10.0**power for power in range(lowest, 40, step)]
+    places = [0.0, *(sign * power for power in powers for sign in (1, -1))]
+    axes.yaxis.set_major_locator(FixedLocator([place for place in places if low <= place <= high]))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _constants(axes: "Axes", findings: Findings) -> None:
+    rounds = [estimate.round for estimate in findings.estimates]
+    entries: list[Entry] = []
+    for name, (text, shade, marker) in _CONSTANTS.items():
+        values = [getattr(estimate.constants, name) for estimate in findings.estimates]
+        axes.plot(rounds, values, color=shade, marker=marker, markersize=4)
+        entries.append((values[-1], text, shade))
+    axes.set_yscale("log")
+    axes.set_title("Constants of Assumptions 2 to 4")
+    axes.set_ylabel("estimate at the point, from below")
+    _round_axis(axes, findings.rounds)
+    _name_lines(axes, entries)
+
+
+def _lemmas(axes: "Axes", findings: Findings) -> None:
+    """`L_F` and `gamma_F`: what the lemmas make of the constants, and what was measured."""
+    of, rounds = lemmas(findings), findings.rounds
+    entries: list[Entry] = []
+    for text, value, shade in (
+        ("$L_F$, Lemma 1", of["printed_L_F"], BLUE),
+        ("$\\gamma_F$, Lemma 2", of["printed_gamma_F"], ORANGE),
+        ("$1/\\beta$", 1 / findings.recorded.config.learning.outer_lr, MUTED),
+    ):
+        axes.axhline(value, color=shade, linestyle=DASHES[1])
+        entries.append((value, text, shade))
+    for text, x, values, shade in (
+        ("$L_F$ measured", np.arange(1, rounds + 1), findings.meta_secant, SKY),
+        ("$\\gamma_F$ measured", np.arange(rounds + 1), np.sqrt(findings.deviation_sq), ORANGE),
+    ):
+        axes.plot(x, _positive(values), color=shade)
+        entries.append((float(values[-1]), text, BLUE if shade == SKY else shade))
+    axes.set_yscale("log")
+    axes.set_title("Lemmas 1 and 2 against what they bound")
+    axes.set_ylabel("$L_F$ (1), $\\gamma_F$ (gradient norm)")
+    _round_axis(axes, rounds)
+    _name_lines(axes, entries)
+
+
+def _positive(values: FloatArray) -> FloatArray:
+    return np.where(values > 0, values, np.nan)
+
+
+def _round_axis(axes: "Axes", rounds: int, *, first: int = 0) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlim(first, max(rounds, first + 1))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.set_xlabel("round", color=INK)
+
+
+def _name_lines(axes: "Axes", entries: list[Entry], *, gap: float = 0.1) -> None:
+    """Names at the right ends of lines, apart in the axes' own scale, whatever it is."""
+    to_share: Any = axes.transData + axes.transAxes.inverted()
+    low = max(axes.get_ylim()[0], 1e-300) if axes.get_yscale() == "log" else axes.get_ylim()[0]
+    wanted = [float(to_share.transform((0.0, max(entry[0], low)))[1]) for entry in entries]
+    for (_, text, shade), place in zip(entries, spread(wanted, gap, 1.0), strict=True):
+        axes.annotate(
+            text, (1.0, place), xycoords="axes fraction", xytext=(6, 0), textcoords="offset points",
+            color=shade, va="center", fontsize=8, linespacing=0.95, annotation_clip=False,
+        )  # fmt: skip
