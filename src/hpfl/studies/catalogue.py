@@ -2,11 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 
-from hpfl.studies import fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10, fig11, times
+from hpfl.studies import (
+    clocks,
+    fairness,
+    fig3,
+    fig4,
+    fig5,
+    fig6,
+    fig7,
+    fig8,
+    fig9,
+    fig10,
+    fig11,
+    orders,
+    planner_gap,
+    sensitivity,
+    times,
+)
 from hpfl.studies.study import Study
 
 _FIGURES = (fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10, fig11)
-_BEYOND = (times,)
+_BEYOND = (times, planner_gap, clocks, orders, fairness, sensitivity)
 STUDIES: Mapping[str, Study] = {module.STUDY.name: module.STUDY for module in (*_FIGURES, *_BEYOND)}
 GROUPS: Mapping[str, Sequence[str]] = {
     "figures": [module.STUDY.name for module in _FIGURES],
