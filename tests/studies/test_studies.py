@@ -9,7 +9,8 @@ from rich.console import Console
 
 import hpfl
 from hpfl.studies import time_to_accuracy as study
-from hpfl.studies.bars import comparisons
+from hpfl.studies.bars import bars, comparisons, slower
+from hpfl.studies.converged import converged_rows
 from hpfl.studies.intervals import geometric
 from hpfl.studies.parts import Part, done
 from hpfl.studies.runner import results, run_parts
@@ -152,3 +153,76 @@ def test_tables_are_csv_and_json_of_the_same_rows(tmp_path):
 def test_the_full_study_names_every_part_once():
     names = [each.name for each in study.parts(study.FULL, range(2))]
     assert len(names) == len(set(names))
+
+
+def found_part(planner, seed, curve, *, aim=None, diverged=None):
+    seconds, accuracy = zip(*curve, strict=True)
+    labels = {"data": "mnist", "clock": "round", "edge_skew": 0.0, "planner": planner, "seed": seed}
+    labels |= {"broadcast": "auto" if planner == "fastest" else "all"} | ({"aim": aim} if aim else {})
+    rounds = {name: [0.001] * len(curve) for name in ("energy_j", "uplink_bits", "planning_s", "num_scheduled")}
+    rounds |= {"time_s": list(seconds), "personalised_accuracy": list(accuracy)}
+    return {"labels": labels, "rounds": rounds, "diverged": diverged}
+
+
+def test_accuracy_is_compared_where_full_was_last_measured():
+    full = found_part("full", 0, [(5.0, 0.7), (10.0, 0.9), (20.0, 0.95)], aim="converged")
+    ours = found_part("fastest", 0, [(1.0, 0.9), (19.0, 0.948), *[(21.0, 0.1)] * 3], aim="converged")
+    row = converged_rows([full, ours])[0]
+    assert (row["seconds"], row["fastest_accuracy"]) == (20.0, 0.948)
+    assert row["lead_points"] == pytest.approx(-0.2)
+    assert row["late_points"] == pytest.approx(5.0)
+    assert row["diverged"]
+    bar = next(bar for bar in bars([full, ours], SETTINGS) if "accuracy" in bar["bar"])
+    assert bar["met"]
+    assert bar["wanted"] == -0.5
+
+
+def test_runs_to_convergence_are_not_timed():
+    assert study.run_rows([found_part("full", 0, [(1.0, 0.9)] * 3, aim="converged")], SETTINGS) == []
+
+
+def test_every_bar_has_a_row_and_tells_what_missed_it():
+    good = [(1.0, 0.6), (2.0, 0.6), (3.0, 0.6)]
+    found = [found_part("fastest", 0, good), found_part("full", 0, [(9.0, 0.1), *[(20.0, 0.6)] * 3])]
+    found += [found_part("paper", 0, [(4.0, 0.6)] * 3), found_part("shpfl", 0, [(30.0, 0.6)] * 3)]
+    found += [found_part("fastest", 1, [(1.0, 0.4), *[(2.0, 0.1)] * 3]), found_part("full", 1, [(9.0, 0.6)] * 3)]
+    rows = {row["bar"]: row for row in bars(found[:4], SETTINGS)}
+    assert not rows["times faster than paper"]["met"]
+    assert rows["times faster than shpfl"]["met"]
+    assert rows["times faster than best fixed (full)"]["met"]
+    assert rows["planning time of a round, ms"]["measured"] == pytest.approx(1.0)
+    assert rows["runs that diverge where full does not"]["met"]
+    wild = {row["bar"]: row for row in bars(found, SETTINGS)}["runs that diverge where full does not"]
+    assert (wild["measured"], wild["met"]) == (1, False)
+
+
+def test_where_fastest_is_not_the_fastest_a_line_says_so():
+    rows = [run_row("fastest", 0, 2.0, "auto"), run_row("random-1", 0, 1.0), run_row("random-2", 0, 1.5, reached=False)]
+    versus = comparisons(rows, SETTINGS)
+    lines = slower(versus)
+    assert len(lines) == 2
+    assert "random-1 takes 0.50 times" in lines[0]
+    assert "had not arrived" in lines[1]
+
+
+def test_what_the_bars_ask_for_is_run_first():
+    names = [each.name for each in study.parts({"mnist": study.FULL["mnist"]}, [0])]
+    first = names[: next(index for index, name in enumerate(names) if "converged" in name)]
+    assert all(name.startswith("mnist/round") and "scheduled" not in name and "skew-0.5" not in name for name in first)
+    assert len(first) == 2 * len(study.PLANNERS)
+    assert all(name.startswith("mnist/event") for name in names[-60:])
+
+
+def test_the_price_of_age_is_dropped_where_updates_are_old():
+    parts = [each for each in study.parts(study.FULL, [0]) if "no-price" in each.name]
+    assert parts
+    for each in parts:
+        assert each.config.planning.staleness_price == "none"
+        assert each.config.training.broadcast == "scheduled"
+
+
+def test_two_tier_systems_run_beside_the_planners():
+    parts = {each.labels["planner"]: each.config for each in study.parts({"mnist": study.FULL["mnist"]}, [0])}
+    assert parts["FL"].network.edges == 1
+    assert parts["HFL"].learning.inner_lr == 0.0
+    assert parts["PFL"].learning.inner_lr > 0.0

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hpfl.studies.converged import accuracy_bars, converged_rows
 from hpfl.studies.intervals import Interval, geometric
-from hpfl.studies.time_to_accuracy import FIXED, Rows, Setting
+from hpfl.studies.time_to_accuracy import FIXED, Rows, Setting, run_rows
 
 Cell = Mapping[int, Mapping[str, Any]]
 """Runs of one cell of the grid, by seed."""
@@ -14,13 +15,34 @@ BARS: Mapping[str, Mapping[str, float]] = {
     "cifar10": {"full": 3.0, "best fixed": 1 / 1.1},
 }
 """At least so many times faster, to the last target, with clock `round`."""
+PLANNING_MS = 20.0
+
+
+def bars(found: Sequence[Mapping[str, Any]], settings: Mapping[str, Setting]) -> Rows:
+    """Every bar that is set, with what was measured (95% interval over seeds), what was wanted, and whether it is met.
+
+    Of the parts in `found`; a bar for which nothing has been run has no row.
+    """
+    runs, ends = run_rows(found, settings), converged_rows(found)
+    times = [_speed_bar(row) for row in comparisons(runs, settings) if row["bar"] is not None]
+    return [*times, *accuracy_bars(ends), *_calm_bars(runs, ends), *_planning_bars(runs)]
+
+
+def slower(versus: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for every cell of the grid where a rival was as fast as `fastest` or faster, on the mean of the seeds."""
+    return [
+        f"{row['data']}, clock {row['clock']}, edge skew {row['edge_skew']:g}: {row['which']} takes "
+        f"{row['speedup']:.2f} times the time of `fastest`" + ("" if row["decided"] else ", and had not arrived")
+        for row in versus
+        if row["speedup"] <= 1.0 and row["rival"] != "best fixed"
+    ]
 
 
 def comparisons(runs: Sequence[Mapping[str, Any]], settings: Mapping[str, Setting]) -> Rows:
     """For every cell: each rival (the better of its broadcasts) against `fastest` that chooses its own, paired by seed.
 
     `speedup` above 1 says `fastest` is faster. A rival run that never arrives counts with the time it was given: the
-    speed-up is then at least that, and `at_least` says so.
+    speed-up is then at least that, and `at_least` says so; it is not `decided` if it ended before `fastest` arrived.
     """
     return [row for data, setting in settings.items() for row in _of(runs, data, setting)]
 
@@ -65,6 +87,7 @@ def _against(rival: str, theirs: Cell, ours: Cell, place: Mapping[str, Any]) -> 
         "low": found.low,
         "high": found.high,
         "at_least": not all(theirs[seed]["reached"] for seed in seeds),
+        "decided": all(theirs[seed]["reached"] or _seconds(theirs[seed]) >= _seconds(ours[seed]) for seed in seeds),
         "seeds": len(seeds),
         "fastest_arrived": arrived,
         "bar": bar,
@@ -91,3 +114,53 @@ def _time(cell: Cell) -> float:
 
 def _seconds(row: Mapping[str, Any]) -> float:
     return float(row["time_s"] if row["reached"] else row["run_s"])
+
+
+def _speed_bar(row: Mapping[str, Any]) -> dict[str, Any]:
+    rival = row["rival"] if row["rival"] == row["which"] else f"{row['rival']} ({row['which']})"
+    return {
+        "bar": f"times faster than {rival}",
+        **{name: row[name] for name in ("data", "edge_skew", "low", "high", "seeds", "met")},
+        "measured": row["speedup"],
+        "wanted": row["bar"],
+    }
+
+
+def _calm_bars(runs: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Runs of `fastest` that diverge where `full` of the same data, clock, skew and seed does not."""
+    calm = {_place(row) for row in runs if row["planner"] == "full" and not row["diverged"]}
+    for data in dict.fromkeys(row["data"] for row in runs):
+        ours = {(_place(row), row["broadcast"]): row for row in runs if row["planner"] == "fastest"}
+        here = [row for row in ours.values() if row["data"] == data and _place(row) in calm]
+        late = [row for row in ends if row["data"] == data]
+        if here or late:
+            wild = sum(row["diverged"] for row in (*here, *late))
+            yield _bar("runs that diverge where full does not", data, wild, wanted=0.0, seeds=len(here) + len(late))
+
+
+def _planning_bars(runs: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Mean planning time of a round, over all runs of `fastest`."""
+    for data in dict.fromkeys(row["data"] for row in runs):
+        here = [row["planning_ms"] for row in runs if row["data"] == data and row["planner"] == "fastest"]
+        if here:
+            mean = sum(here) / len(here)
+            yield _bar("planning time of a round, ms", data, mean, wanted=PLANNING_MS, seeds=len(here))
+
+
+def _bar(name: str, data: str, measured: float, *, wanted: float, seeds: int) -> dict[str, Any]:
+    """A bar that is not to be exceeded; `seeds` counts runs."""
+    return {
+        "bar": name,
+        "data": data,
+        "edge_skew": None,
+        "measured": measured,
+        "low": None,
+        "high": None,
+        "wanted": wanted,
+        "seeds": seeds,
+        "met": measured <= wanted,
+    }
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("data", "clock", "edge_skew", "seed"))

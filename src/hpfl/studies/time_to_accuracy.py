@@ -1,9 +1,9 @@
 """Study `time-to-accuracy`: simulated seconds, joules and bits to a personalised accuracy, planner by planner."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpfl.config import load
 from hpfl.reporting.summary import rows, time_to_target
@@ -11,6 +11,8 @@ from hpfl.studies.intervals import geometric
 from hpfl.studies.parts import Part
 
 Rows = list[dict[str, Any]]
+
+_COLLAPSE = 0.1
 
 RANDOM_SIZES = (1, 2, 4, 8, 15)
 _RANDOM = {f"random-{A}": ("planning.planner=random", f"planning.max_edges={A}") for A in RANDOM_SIZES}
@@ -23,18 +25,37 @@ PLANNERS: Mapping[str, tuple[str, ...]] = {
     **_RANDOM,
     "shpfl": ("planning.planner=shpfl",),
 }
-ABLATIONS: Mapping[str, tuple[str, ...]] = {
-    "fastest, no sketches": ("planning.planner=fastest", "planning.sketch_size=0"),
-    "fastest, 8 floats": ("planning.planner=fastest", "planning.sketch_size=8"),
-    "fastest, 512 floats": ("planning.planner=fastest", "planning.sketch_size=512"),
+ABLATIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "fastest, no sketches": ("auto", ("planning.planner=fastest", "planning.sketch_size=0")),
+    "fastest, 8 floats": ("auto", ("planning.planner=fastest", "planning.sketch_size=8")),
+    "fastest, 512 floats": ("auto", ("planning.planner=fastest", "planning.sketch_size=512")),
+    "fastest, no price of age": ("scheduled", ("planning.planner=fastest", "planning.staleness_price=none")),
 }
+"""Who hears, and what is changed. Age has a price only where not everybody hears."""
 FIXED = ("full", *_RANDOM)
 """Rules that always take as many edges."""
+SYSTEMS: Mapping[str, str] = {"FL": "fl", "PFL": "pfl", "HFL": "hfl"}
+"""Systems run beside the planners; HPFL is planner `paper`, and SHPFL is `shpfl`, each with broadcast `scheduled`."""
+CONVERGED = "converged"
+"""The aim of runs that do not end at a target but when `full` has converged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Long:
+    """When `full` is taken to have converged (simulated seconds), and at which skews that is asked."""
+
+    seconds: float
+    skews: tuple[float, ...]
+    rounds: int = 6000
+    evaluate_every: int = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A data set's part of the study: its preset, the accuracies timed (the last one ends a run) and the grid."""
+    """A data set's part of the study: its preset, the accuracies timed (the last one ends a run) and the grid.
+
+    A run that has not arrived after `rounds` rounds or `stop_at_s` ends: its time is at least that.
+    """
 
     preset: str
     targets: tuple[float, ...]
@@ -44,6 +65,8 @@ class Setting:
     rounds: int
     stop_at_s: float
     evaluate_every: int = 1
+    systems: tuple[str, ...] = ()
+    long: Long | None = None
 
 
 _EVERYTHING = tuple(PLANNERS)
@@ -54,8 +77,10 @@ FULL: Mapping[str, Setting] = {
         planners=_EVERYTHING,
         skews=(0.0, 0.5, 1.0),
         clocks=("round", "event"),
-        rounds=1500,
+        rounds=250,
         stop_at_s=700.0,
+        systems=tuple(SYSTEMS),
+        long=Long(seconds=1170.0, skews=(0.0, 1.0)),
     ),
     "cifar10": Setting(
         preset="paper-cifar10",
@@ -63,9 +88,11 @@ FULL: Mapping[str, Setting] = {
         planners=("fastest", "paper", *FIXED, "shpfl"),
         skews=(0.0, 1.0),
         clocks=("round",),
-        rounds=1500,
-        stop_at_s=2500.0,
+        rounds=600,
+        stop_at_s=1000.0,
         evaluate_every=2,
+        systems=tuple(SYSTEMS),
+        long=Long(seconds=1000.0, skews=(0.0,), evaluate_every=10),
     ),
 }
 QUICK: Mapping[str, Setting] = {
@@ -81,45 +108,100 @@ QUICK: Mapping[str, Setting] = {
 }
 
 
+class Place(NamedTuple):
+    """One cell of the grid and one seed."""
+
+    clock: str
+    skew: float
+    planner: str
+    broadcast: str
+    seed: int
+
+
 def parts(settings: Mapping[str, Setting], seeds: Iterable[int]) -> list[Part]:
-    """Every run of the study, seed by seed, so that an interrupted one is even."""
+    """Every run of the study, seed by seed, so that an interrupted one is even; what the bars ask for comes first."""
     return [part for seed in seeds for data, setting in settings.items() for part in _of(data, setting, seed)]
 
 
 def _of(data: str, setting: Setting, seed: int) -> Iterator[Part]:
+    grid = sorted(_grid(setting, seed), key=lambda place: _rank(place, setting))
+    barred = [place for place in grid if not any(_rank(place, setting))]
+    for place in barred:
+        yield _part(data, setting, place, PLANNERS[place.planner])
+    yield from _long(data, setting, seed)
+    for skew, (name, (broadcast, changes)) in product(_ends(setting.skews), ABLATIONS.items()):
+        yield _part(data, setting, Place(setting.clocks[0], skew, name, broadcast, seed), changes)
+    for name in setting.systems:
+        place = Place(setting.clocks[0], setting.skews[0], name, "scheduled", seed)
+        yield _part(data, setting, place, (), system=SYSTEMS[name])
+    for place in grid[len(barred) :]:
+        yield _part(data, setting, place, PLANNERS[place.planner])
+
+
+def _grid(setting: Setting, seed: int) -> Iterator[Place]:
     for clock, skew, planner in product(setting.clocks, setting.skews, setting.planners):
-        for broadcast in ("scheduled", "auto" if planner == "fastest" else "all"):
-            yield _part(data, setting, (clock, skew, planner, broadcast, seed), PLANNERS[planner])
-    for skew, (name, changes) in product(setting.skews[:: max(len(setting.skews) - 1, 1)], ABLATIONS.items()):
-        yield _part(data, setting, (setting.clocks[0], skew, name, "auto", seed), changes)
+        yield Place(clock, skew, planner, "auto" if planner == "fastest" else "all", seed)
+        if planner != "full":  # in which everybody is scheduled, and hears, anyway
+            yield Place(clock, skew, planner, "scheduled", seed)
 
 
-def _part(data: str, setting: Setting, place: tuple[str, float, str, str, int], changes: Sequence[str]) -> Part:
-    clock, skew, planner, broadcast, seed = place
+def _rank(place: Place, setting: Setting) -> tuple[bool, bool, bool]:
+    """First what the bars need: the first clock, the outer skews, the broadcast that is faster as a rule."""
+    return place.clock != setting.clocks[0], place.skew not in _ends(setting.skews), place.broadcast == "scheduled"
+
+
+def _ends(skews: Sequence[float]) -> tuple[float, ...]:
+    return tuple(dict.fromkeys((skews[0], skews[-1])))
+
+
+def _long(data: str, setting: Setting, seed: int) -> Iterator[Part]:
+    """`full` until it has converged, and `fastest` for as many seconds."""
+    if setting.long is None:
+        return
+    for skew, (planner, broadcast) in product(setting.long.skews, (("full", "all"), ("fastest", "auto"))):
+        place = Place(setting.clocks[0], skew, planner, broadcast, seed)
+        changes = (*PLANNERS[planner], f"training.rounds={setting.long.rounds}")
+        part = _part(data, setting, place, (*changes, f"evaluation.every={setting.long.evaluate_every}"))
+        yield replace(
+            part,
+            name=f"{data}/{CONVERGED}/skew-{skew:g}/{planner}/{broadcast}/seed-{seed}",
+            labels={**part.labels, "aim": CONVERGED},
+            stop_at_accuracy=None,
+            stop_at_s=setting.long.seconds,
+        )
+
+
+def _part(data: str, setting: Setting, place: Place, changes: Sequence[str], *, system: str | None = None) -> Part:
     overrides = [
-        f"training.clock={clock}",
-        f"data.edge_skew={skew}",
-        f"training.broadcast={broadcast}",
-        f"training.seed={seed}",
+        f"training.clock={place.clock}",
+        f"data.edge_skew={place.skew}",
+        f"training.broadcast={place.broadcast}",
+        f"training.seed={place.seed}",
         f"training.rounds={setting.rounds}",
         f"evaluation.every={setting.evaluate_every}",
         *changes,
     ]
-    slug = planner.replace(", ", "-").replace(" ", "-")
+    slug = place.planner.replace(", ", "-").replace(" ", "-")
     return Part(
-        name=f"{data}/{clock}/skew-{skew:g}/{slug}/{broadcast}/seed-{seed}",
+        name=f"{data}/{place.clock}/skew-{place.skew:g}/{slug}/{place.broadcast}/seed-{place.seed}",
         labels={
-            "data": data, "clock": clock, "edge_skew": skew, "planner": planner, "broadcast": broadcast, "seed": seed
+            "data": data,
+            "clock": place.clock,
+            "edge_skew": place.skew,
+            "planner": place.planner,
+            "broadcast": place.broadcast,
+            "seed": place.seed,
         },
-        config=load(setting.preset, overrides=overrides),
+        config=load(setting.preset, system=system, overrides=overrides),
         stop_at_accuracy=setting.targets[-1],
         stop_at_s=setting.stop_at_s,
-    )  # fmt: skip
+    )
 
 
 def run_rows(found: Iterable[Mapping[str, Any]], settings: Mapping[str, Setting]) -> Rows:
     """One row per run and target: labels, and seconds, joules and bits to it (null where it was not reached)."""
-    return [_run_row(part, target) for part in found for target in settings[part["labels"]["data"]].targets]
+    aimed = [part for part in found if part["labels"].get("aim") != CONVERGED]
+    return [_run_row(part, target) for part in aimed for target in settings[part["labels"]["data"]].targets]
 
 
 def _run_row(part: Mapping[str, Any], target: float) -> dict[str, Any]:
@@ -140,8 +222,14 @@ def _run_row(part: Mapping[str, Any], target: float) -> dict[str, Any]:
         "run_s": table[-1]["time_s"] if table else 0.0,
         "mean_edges": total["num_scheduled"] / max(len(way), 1),
         "planning_ms": 1e3 * total["planning_s"] / max(len(way), 1),
-        "diverged": part["diverged"] is not None,
+        "diverged": diverged(part),
     }
+
+
+def diverged(part: Mapping[str, Any]) -> bool:
+    """Whether the model became infinite, or lost more than ten points of its best accuracy for good."""
+    accuracy = [value for value in part["rounds"]["personalised_accuracy"] if value is not None]
+    return part["diverged"] is not None or (bool(accuracy) and max(accuracy[-3:]) < max(accuracy) - _COLLAPSE)
 
 
 GROUP = ("data", "clock", "edge_skew", "planner", "broadcast", "target")
