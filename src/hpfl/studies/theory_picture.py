@@ -14,7 +14,6 @@ from hpfl.reporting.style import (
     MUTED,
     ORANGE,
     PURPLE,
-    SKY,
     VERMILLION,
     drawing,
     headline,
@@ -37,11 +36,11 @@ _BOUNDS = {
     "smoothness": ("Lemma 1\nalone", BLUE, 0),
 }
 _CONSTANTS = {
-    "hessian_lipschitz": ("Hessian-Lipschitz\n(per unit of $w$)", ORANGE, "s"),
-    "smoothness": ("$L$", BLUE, "o"),
-    "gradient_bound": ("$C$", VERMILLION, "^"),
-    "hessian_diversity": ("$\\gamma_H$", PURPLE, "D"),
-    "gradient_diversity": ("$\\gamma_G$", GREEN, "v"),
+    "hessian_lipschitz": ("Hessian-Lipschitz,\nn = 3", ORANGE, "s"),
+    "smoothness": ("$L$, n = 2", BLUE, "o"),
+    "gradient_bound": ("$C$, n = 1", VERMILLION, "^"),
+    "hessian_diversity": ("$\\gamma_H$, n = 2", PURPLE, "D"),
+    "gradient_diversity": ("$\\gamma_G$, n = 1", GREEN, "v"),
 }
 
 
@@ -49,7 +48,9 @@ def draw(findings: Findings, folder: Path) -> list[Path]:
     """`theory.png` and `theory.svg` in `folder`."""
     with drawing(9.2, 7.6) as figure:
         facts = f"{findings.rounds} rounds played again; constants are the largest seen, lower bounds of the true ones"
-        headline(figure, f"The paper's bound against the run {findings.recorded.folder.resolve().name}", facts)
+        headline(
+            figure, f"Run {findings.recorded.folder.resolve().name}: the paper's bound against what the loss did", facts
+        )
         grid = figure.add_gridspec(2, 2, height_ratios=(1.25, 1))
         _changes(figure.add_subplot(grid[0, :]), findings)
         _constants(figure.add_subplot(grid[1, 0]), findings)
@@ -71,10 +72,10 @@ def _changes(axes: "Axes", findings: Findings) -> None:
     entries.append((float(change[-1]), "measured", INK))
     axes.axhline(0, color=MUTED, linewidth=0.8)
     axes.set_title("Change of the personalised loss in a round, and what bounds it from above")
-    axes.set_ylabel("$F(w_{t+1}) - F(w_t)$")
+    axes.set_ylabel(f"$F(w_{{t+1}}) - F(w_t)$, {_loss_unit(findings)}")
     _sparse_ticks(axes, linear)
     _round_axis(axes, findings.rounds, first=1)
-    _name_lines(axes, entries, gap=0.085)
+    _name_lines(axes, entries, gap=0.1)
 
 
 def _sparse_ticks(axes: "Axes", linear: float) -> None:
@@ -95,11 +96,11 @@ def _constants(axes: "Axes", findings: Findings) -> None:
     entries: list[Entry] = []
     for name, (text, shade, marker) in _CONSTANTS.items():
         values = [getattr(estimate.constants, name) for estimate in findings.estimates]
-        axes.plot(rounds, values, color=shade, marker=marker, markersize=4)
+        axes.plot(rounds, values, color=shade, marker=marker, markersize=4, clip_on=False)
         entries.append((values[-1], text, shade))
-    axes.set_yscale("log")
-    axes.set_title("Constants of Assumptions 2 to 4")
-    axes.set_ylabel("estimate at the point, from below")
+    _plain_log(axes)
+    axes.set_title("Constants of Assumptions 2 to 4, from below")
+    axes.set_ylabel(f"{_loss_unit(findings)} per (unit of $w$)$^n$")
     _round_axis(axes, findings.rounds)
     _name_lines(axes, entries)
 
@@ -109,23 +110,38 @@ def _lemmas(axes: "Axes", findings: Findings) -> None:
     of, rounds = lemmas(findings), findings.rounds
     entries: list[Entry] = []
     for text, value, shade in (
-        ("$L_F$, Lemma 1", of["printed_L_F"], BLUE),
-        ("$\\gamma_F$, Lemma 2", of["printed_gamma_F"], ORANGE),
-        ("$1/\\beta$", 1 / findings.recorded.config.learning.outer_lr, MUTED),
+        ("$L_F$ of Lemma 1, n = 2", of["printed_L_F"], BLUE),
+        ("$\\gamma_F$ of Lemma 2, n = 1", of["printed_gamma_F"], ORANGE),
+        ("$1/\\beta$, n = 2", 1 / findings.recorded.config.learning.outer_lr, MUTED),
     ):
         axes.axhline(value, color=shade, linestyle=DASHES[1])
         entries.append((value, text, shade))
     for text, x, values, shade in (
-        ("$L_F$ measured", np.arange(1, rounds + 1), findings.meta_secant, SKY),
-        ("$\\gamma_F$ measured", np.arange(rounds + 1), np.sqrt(findings.deviation_sq), ORANGE),
+        ("$L_F$ measured, n = 2", np.arange(1, rounds + 1), findings.meta_secant, BLUE),
+        ("$\\gamma_F$ measured, n = 1", np.arange(rounds + 1), np.sqrt(findings.deviation_sq), ORANGE),
     ):
         axes.plot(x, _positive(values), color=shade)
-        entries.append((float(values[-1]), text, BLUE if shade == SKY else shade))
-    axes.set_yscale("log")
+        entries.append((float(values[-1]), text, shade))
+    _plain_log(axes)
     axes.set_title("Lemmas 1 and 2 against what they bound")
-    axes.set_ylabel("$L_F$ (1), $\\gamma_F$ (gradient norm)")
+    axes.set_ylabel(f"{_loss_unit(findings)} per (unit of $w$)$^n$")
     _round_axis(axes, rounds)
     _name_lines(axes, entries)
+
+
+def _loss_unit(findings: Findings) -> str:
+    return "nats" if findings.recorded.config.learning.loss == "cross-entropy" else "units of loss"
+
+
+def _plain_log(axes: "Axes") -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    few = (1.0, 2.0, 5.0) if high < 300 * low else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(10, subs=few))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _positive(values: FloatArray) -> FloatArray:
@@ -148,5 +164,5 @@ def _name_lines(axes: "Axes", entries: list[Entry], *, gap: float = 0.1) -> None
     for (_, text, shade), place in zip(entries, spread(wanted, gap, 1.0), strict=True):
         axes.annotate(
             text, (1.0, place), xycoords="axes fraction", xytext=(6, 0), textcoords="offset points",
-            color=shade, va="center", fontsize=8, linespacing=0.95, annotation_clip=False,
+            color=shade, va="center", fontsize=8, linespacing=1.15, annotation_clip=False,
         )  # fmt: skip
