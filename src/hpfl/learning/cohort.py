@@ -6,7 +6,7 @@ figures = cohort.evaluate(w, test, inner_lr=0.03)
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,7 +19,8 @@ from hpfl.learning.errors import LearningError
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.precision import repeatable
+from hpfl.learning.outcome import CohortUpdates, Evaluation, TestData
+from hpfl.learning.precision import Products, check_products, repeatable
 from hpfl.learning.replay import LEAST_SHARE, Replay
 from hpfl.learning.store import Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.task import Task, check_model
@@ -35,42 +36,6 @@ Draws = list[dict[str, IntArray]] | None  # per local step and role: samples [n,
 
 class NonFiniteUpdateError(ArithmeticError):
     """A gradient that is not a number, which must never reach a model or a plan."""
-
-
-@dataclass(frozen=True)
-class CohortUpdates:
-    """What the groups (edges) of a cohort send upward."""
-
-    update: Tensor  # [groups, P]: weighted mean over a group's UEs of (w_start - w_end) / outer_lr
-    importance: FloatArray  # [groups]: squared norm of each update
-    loss: FloatArray  # [groups]: weighted mean of f_i(w); NaN for a group without UEs
-    meta_loss: FloatArray  # [groups]: weighted mean of F_i(w), on the query batch
-    per_ue: Tensor | None = None  # [n, P] in the order of `ues`, where asked for
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Per-UE figures [N]; accuracies are NaN where targets are not classes or a UE has no test samples."""
-
-    loss: FloatArray  # f_i(w) on the training shard
-    meta_loss: FloatArray  # F_i(w) on the training shard
-    personalised_accuracy: FloatArray  # on the UE's own test samples, after adaptation on its training shard
-    global_accuracy: FloatArray  # the same without adaptation
-
-
-@dataclass(frozen=True)
-class TestData:
-    """Test samples arranged as their shards say, shared by all evaluations of a run."""
-
-    __test__ = False  # pytest would take the name for a test class
-
-    inputs: Tensor
-    targets: Tensor
-    shards: Segments
-
-    def on(self, device: torch.device, dtype: torch.dtype) -> Samples:
-        """The same samples on a device."""
-        return Samples.on(device, dtype, inputs=self.inputs, targets=self.targets, shards=self.shards)
 
 
 class Cohort:
@@ -89,21 +54,22 @@ class Cohort:
         memory_gb: float = 4.0,
         layerwise: bool = True,
         chunk: int | None = None,
-        tf32: bool = False,
+        products: Products = "full",
     ) -> None:
         """Arrange the data on a device; `memory_gb` bounds what is taken there, beyond one UE at a time.
 
         `layerwise = False` keeps to the general engine, `chunk` bounds the UEs computed at once: both change speed and
-        rounding only. `tf32` lets a GPU multiply in TensorFloat-32, at about three digits.
+        rounding only. `products` of "tf32" (on a GPU) or "bf16" round their factors to about three digits.
         """
         self.device = torch.device(device)
+        check_products(products, self.device, dtype, training.objective)
         self.training = training
         self.task = task.to(self.device, dtype)
         self.samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
         if self.device.type == "cpu" and self.samples.inputs.nbytes * 4 <= _STORE_SHARE * memory_gb * 1e9:
             self.samples = self.samples.converted()  # a CPU reads numbers faster than it makes them of bytes
         check_model(self.task, self.samples.example(2)[0])
-        self._chunk, self._tf32 = chunk, tf32
+        self._chunk, self._products = chunk, products
         self._free = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5) - self.samples.bytes_beyond(inputs, targets)
         if self._free <= 0:
             data_gb = self.samples.nbytes / 1e9
@@ -117,6 +83,7 @@ class Cohort:
         self._needs: dict[tuple[object, ...], int] = {}  # peak bytes of one UE
         self._tried: dict[object, int] = {}  # width of the UE they were measured on
         self._replays: dict[int, Replay] = {}
+        self._tests: tuple[TestData, Samples] | None = None
 
     @property
     def num_ues(self) -> int:
@@ -160,7 +127,7 @@ class Cohort:
         layout = self._whole if draws is None else self._drawn
         self._pack(draws is None)
         limit = self._limit(("updates", params.ndim), layout, lambda at: add(at, torch.zeros_like(total)))
-        with repeatable(tf32=self._tf32):
+        with repeatable(self._products, self.device):
             replay = self._replay(params, num_groups, len(np.unique(ues))) if kept is None else None
             if replay is not None:
                 return _reported(*replay.run(params, ues, groups, shares), groups, shares, None)
@@ -172,7 +139,7 @@ class Cohort:
     def evaluate(self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1) -> Evaluation:
         """Losses and accuracies of every UE with samples at `params` [P], before and after adaptation on its shard."""
         params = params.to(self.device, self.samples.dtype)
-        samples = test.on(self.device, self.samples.dtype)
+        samples = self._tests_on_device(test)
         training = replace(self.training, inner_lr=inner_lr, inner_steps=inner_steps)
         test_sizes = samples.shards.sizes
         figures = params.new_full((4, self.num_ues), torch.nan)
@@ -185,11 +152,22 @@ class Cohort:
         self._pack(True)
         ues = np.flatnonzero(self.samples.shards.sizes)
         limit = self._limit(("evaluate", inner_steps), self._whole, lambda at: evaluated(ues[at]))
-        with repeatable(tf32=self._tf32):
+        with repeatable(self._products, self.device):
             for at in self._whole.chunks(ues, np.zeros_like(ues), limit):
                 figures[:, torch.from_numpy(ues[at]).to(self.device)] = evaluated(ues[at])
         figures[2:, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
         return Evaluation(*figures.double().cpu().numpy())
+
+    def _tests_on_device(self, test: TestData) -> Samples:
+        """Test samples on the device; where they fit the memory they stay there for the next evaluation."""
+        if self._tests is not None and self._tests[0] is test:
+            return self._tests[1]
+        samples = test.on(self.device, self.samples.dtype)
+        need = samples.bytes_beyond(test.inputs, test.targets)
+        if self._tests is None and need <= _STORE_SHARE * self._free:
+            self._free -= need
+            self._tests = (test, samples)
+        return samples
 
     def _draws(self, ues: IntArray, streams: Streams, key: int) -> Draws:
         size = self.training.batch_size

@@ -35,7 +35,7 @@ class Sums:
 
     def add(self, directions: Tensor, where: slice = slice(None)) -> None:
         """Add directions [u, p] in some places of the vector: one product over the groups present, so bits repeat."""
-        self.total[:, where].addmm_(self.matrix, directions)
+        self.total[:, where].addmm_(self.matrix, directions.to(self.matrix.dtype))
         if self.per_ue is not None:
             self.per_ue[:, where] = directions
 

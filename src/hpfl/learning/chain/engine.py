@@ -11,6 +11,7 @@ from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point,
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.link import Link
+from hpfl.learning.chain.pooled import PooledLink, pooled
 from hpfl.learning.chain.reading import chain_of
 from hpfl.learning.chain.weighted import Grams, Slots, Weights, add_to_groups
 from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
@@ -36,6 +37,7 @@ class ChainEngine:
         chain = chain_of(task)
         if chain is None:
             return None
+        chain = replace(chain, links=tuple(pooled(link, example) for link in chain.links))
         engine = ChainEngine(task, training, chain)
         flat = torch.cat([p.detach().reshape(-1) for p in task.module.parameters()])
         with torch.no_grad():
@@ -129,7 +131,7 @@ class ChainEngine:
 
 def _remembering(link: Link, first: bool) -> Link:
     """A link whose layer remembers, for the chunk at hand, what is asked for more than once."""
-    if isinstance(link.layer, Convolution):
+    if isinstance(link.layer, Convolution) and not isinstance(link, PooledLink):
         return replace(link, layer=replace(link.layer, recent=Recent()))
     if first and isinstance(link.layer, Dense):
         return replace(link, layer=replace(link.layer, grams=Grams()))

@@ -1,0 +1,199 @@
+"""GPU kernels of convolutions with weights of each UE's own, whose outputs are made two by two.
+
+A program holds the sums of `TILE` outputs over `BLOCK` blocks of two by two pixels in registers and reads each input
+once for up to four of them; nothing is added up in an order that depends on timing, so the same call gives the same
+bits. Pooled errors stay small: their value, and which of the four pixels (`place`; 4: none, the ReLU is flat) it is of.
+"""
+# mypy: ignore-errors
+# ruff: noqa: PLR0917, PLR0124, E741, RUF005  the kernel language knows neither structures nor unpacking
+
+import torch
+import triton
+import triton.language as tl
+
+
+def sum_type(dtype: torch.dtype):
+    """What numbers of a type are added up in."""
+    return tl.float64 if dtype == torch.float64 else tl.float32
+
+
+@triton.jit
+def _inputs(
+    plane, y, x, inside,
+    H: tl.constexpr, W: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr,
+    P: tl.constexpr, Q: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """The TALL x WIDE inputs that start at row y - P and column x - Q of an image, zero outside of it."""
+    values = ()
+    for i in tl.static_range(TALL):
+        for j in tl.static_range(WIDE):
+            real = inside
+            if P > 0 or Q > 0:
+                real = real & (y + (i - P) >= 0) & (y + (i - P) < H) & (x + (j - Q) >= 0) & (x + (j - Q) < W)
+            values = values + (tl.load(plane + (y + (i - P)) * W + (x + (j - Q)), mask=real, other=0.0).to(ACC),)
+    return values
+
+
+@triton.jit
+def _pooled_inputs(
+    plane, places, y, x, inside,
+    H: tl.constexpr, W: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr,
+    P: tl.constexpr, Q: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """The same of pooled values over H x W blocks, each put back where it came from; y and x count blocks."""
+    values = ()
+    for i in tl.static_range(TALL):
+        for j in tl.static_range(WIDE):
+            # 2 (P + Q) only keeps the numbers that are divided from being negative
+            row = y + ((i - P + 2 * (P + Q)) // 2 - (P + Q))
+            column = x + ((j - Q + 2 * (P + Q)) // 2 - (P + Q))
+            real = inside & (row >= 0) & (row < H) & (column >= 0) & (column < W)
+            value = tl.load(plane + row * W + column, mask=real, other=0.0).to(ACC)
+            place = tl.load(places + row * W + column, mask=real, other=4)
+            values = values + (tl.where(place == ((i + P) % 2) * 2 + (j + Q) % 2, value, 0.0),)
+    return values
+
+
+@triton.jit
+def _convolved(
+    a, b, c, d, source, places, weight, out_step, in_step, image, y, x, inside, outs,
+    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    S: tl.constexpr, R: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, TURNED: tl.constexpr,
+):  # fmt: skip
+    """Add the outputs at the upper left, upper right, lower left and lower right pixel of each block."""
+    for channel in range(C):
+        at = (image * C + channel) * (H * W)
+        if TURNED:
+            v = _pooled_inputs(source + at, places + at, y, x, inside, H, W, KH + S, KW + R, P, Q, a.dtype)
+        else:
+            v = _inputs(source + at, y * (2 * S), x * (2 * R), inside, H, W, KH + S, KW + R, P, Q, a.dtype)
+        own = weight + outs * out_step + channel * in_step
+        for i in tl.static_range(KH):
+            for j in tl.static_range(KW):
+                tap = i * KW + j
+                if TURNED:
+                    tap = KH * KW - 1 - tap
+                w = tl.load(own + tap).to(a.dtype)[:, None]
+                a += w * v[i * (KW + R) + j][None, :]
+                b += w * v[i * (KW + R) + j + R][None, :]
+                c += w * v[(i + S) * (KW + R) + j][None, :]
+                d += w * v[(i + S) * (KW + R) + j + R][None, :]
+    return a, b, c, d
+
+
+@triton.jit(do_not_specialize=["weight_step", "out_step", "in_step", "other_step", "bias_step", "count"])
+def convolve(
+    source, source_places, weight, weight_step, out_step, in_step,
+    other, other_weight, other_step, bias, bias_step, outputs, places, count,
+    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, O: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, S: tl.constexpr, R: tl.constexpr, P: tl.constexpr, Q: tl.constexpr,
+    MODE: tl.constexpr, TWO: tl.constexpr, BIAS: tl.constexpr,
+    TILE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """Outputs of count images of each UE by its own weights, plus those of another source by other weights (TWO).
+
+    MODE "pool": the largest of each block where it is positive, and its place; "pick": the value at a given place;
+    "back": all pixels, from pooled errors by turned weights, their places those of the first source.
+    """
+    tall: tl.constexpr = (OH + 1) // 2 if MODE == "back" else OH // 2
+    wide: tl.constexpr = (OW + 1) // 2 if MODE == "back" else OW // 2
+    blocks = tl.cdiv(count * (tall * wide), BLOCK)
+    ue = (tl.program_id(0) // blocks).to(tl.int64)
+    number = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    inside = number < count * (tall * wide)
+    image = number // (tall * wide)
+    y = number % (tall * wide) // wide
+    x = number % wide
+    outs = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    safe = tl.minimum(outs, O - 1)
+    a = tl.zeros([TILE, BLOCK], ACC)
+    if BIAS:
+        a += tl.load(bias + ue * bias_step + safe).to(ACC)[:, None]
+    first = ue * count * (C * H * W)
+    a, b, c, d = _convolved(
+        a, a, a, a, source + first, source_places + first, weight + ue * weight_step, out_step, in_step,
+        image, y, x, inside, safe, C, H, W, KH, KW, S, R, P, Q, MODE == "back",
+    )  # fmt: skip
+    if TWO:
+        a, b, c, d = _convolved(
+            a, b, c, d, other + first, source_places + first, other_weight + ue * other_step, out_step, in_step,
+            image, y, x, inside, safe, C, H, W, KH, KW, S, R, P, Q, MODE == "back",
+        )  # fmt: skip
+    real = inside[None, :] & (outs < O)[:, None]
+    plane = (ue * count + image[None, :]) * O + outs[:, None]
+    if MODE == "back":
+        at = (plane * OH + 2 * y[None, :]) * OW + 2 * x[None, :]
+        below = (2 * y + 1 < OH)[None, :]
+        right = (2 * x + 1 < OW)[None, :]
+        tl.store(outputs + at, a, mask=real)
+        tl.store(outputs + at + 1, b, mask=real & right)
+        tl.store(outputs + at + OW, c, mask=real & below)
+        tl.store(outputs + at + OW + 1, d, mask=real & below & right)
+    else:
+        at = (plane * tall + y[None, :]) * wide + x[None, :]
+        if MODE == "pool":
+            best, place = a, tl.zeros([TILE, BLOCK], tl.int32)
+            for k in tl.static_range(1, 4):
+                value = (a, b, c, d)[k]
+                better = (value > best) | (value != value)  # what is not a number must not be lost
+                best = tl.where(better, value, best)
+                place = tl.where(better, k, place)
+            flat = best <= 0
+            tl.store(outputs + at, tl.where(flat, 0.0, best), mask=real)
+            tl.store(places + at, tl.where(flat, 4, place).to(tl.uint8), mask=real)
+        else:
+            place = tl.load(places + at, mask=real, other=4)
+            upper = tl.where(place == 0, a, tl.where(place == 1, b, 0.0))
+            tl.store(outputs + at, tl.where(place == 2, c, tl.where(place == 3, d, upper)), mask=real)
+
+
+@triton.jit(do_not_specialize=["count", "splits"])
+def outer(
+    rows, errors, places, weight, bias, count, splits,
+    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, O: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, S: tl.constexpr, R: tl.constexpr, P: tl.constexpr, Q: tl.constexpr,
+    SPAN: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """The gradient by weight and bias from pooled errors, summed over stretches of SPAN blocks of a UE's images."""
+    tall: tl.constexpr = OH // 2
+    wide: tl.constexpr = OW // 2
+    ue = (tl.program_id(0) // splits).to(tl.int64)
+    begin = tl.program_id(0) % splits * SPAN
+    end = tl.minimum(begin + SPAN, count * (tall * wide))
+    channel = tl.program_id(1)
+    outs = tl.program_id(2) * TILE + tl.arange(0, TILE)
+    sums = ()
+    for _ in tl.static_range(KH * KW):
+        sums = sums + (tl.zeros([TILE, BLOCK], ACC),)
+    total = tl.zeros([TILE, BLOCK], ACC)
+    for start in range(begin, end, BLOCK):
+        number = start + tl.arange(0, BLOCK)
+        inside = number < end
+        image = number // (tall * wide)
+        block = number % (tall * wide)
+        at = ((ue * count + image[None, :]) * O + outs[:, None]) * (tall * wide) + block[None, :]
+        real = inside[None, :] & (outs < O)[:, None]
+        error = tl.load(errors + at, mask=real, other=0.0).to(ACC)
+        place = tl.load(places + at, mask=real, other=4)
+        a = tl.where(place == 0, error, 0.0)
+        b = tl.where(place == 1, error, 0.0)
+        c = tl.where(place == 2, error, 0.0)
+        d = tl.where(place == 3, error, 0.0)
+        total += tl.where(place == 4, 0.0, error)
+        plane = rows + ue * count * (C * H * W) + (image * C + channel) * (H * W)
+        v = _inputs(plane, block // wide * (2 * S), block % wide * (2 * R), inside, H, W, KH + S, KW + R, P, Q, ACC)
+        more = ()
+        for i in tl.static_range(KH):
+            for j in tl.static_range(KW):
+                own = sums[i * KW + j]
+                own += a * v[i * (KW + R) + j][None, :]
+                own += b * v[i * (KW + R) + j + R][None, :]
+                own += c * v[(i + S) * (KW + R) + j][None, :]
+                own += d * v[(i + S) * (KW + R) + j + R][None, :]
+                more = more + (own,)
+        sums = more
+    into = tl.program_id(0).to(tl.int64) * O + outs
+    for tap in tl.static_range(KH * KW):
+        tl.store(weight + (into * C + channel) * (KH * KW) + tap, tl.sum(sums[tap], 1), mask=outs < O)
+    if channel == 0:
+        tl.store(bias + into, tl.sum(total, 1), mask=outs < O)

@@ -1,0 +1,45 @@
+"""What a cohort is asked with and what it answers."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpfl.learning.batches import Samples, Segments
+from hpfl.rng import FloatArray
+
+
+@dataclass(frozen=True)
+class CohortUpdates:
+    """What the groups (edges) of a cohort send upward."""
+
+    update: Tensor  # [groups, P]: weighted mean over a group's UEs of (w_start - w_end) / outer_lr
+    importance: FloatArray  # [groups]: squared norm of each update
+    loss: FloatArray  # [groups]: weighted mean of f_i(w); NaN for a group without UEs
+    meta_loss: FloatArray  # [groups]: weighted mean of F_i(w), on the query batch
+    per_ue: Tensor | None = None  # [n, P] in the order of `ues`, where asked for
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Per-UE figures [N]; accuracies are NaN where targets are not classes or a UE has no test samples."""
+
+    loss: FloatArray  # f_i(w) on the training shard
+    meta_loss: FloatArray  # F_i(w) on the training shard
+    personalised_accuracy: FloatArray  # on the UE's own test samples, after adaptation on its training shard
+    global_accuracy: FloatArray  # the same without adaptation
+
+
+@dataclass(frozen=True)
+class TestData:
+    """Test samples arranged as their shards say, shared by all evaluations of a run."""
+
+    __test__ = False  # pytest would take the name for a test class
+
+    inputs: Tensor
+    targets: Tensor
+    shards: Segments
+
+    def on(self, device: torch.device, dtype: torch.dtype) -> Samples:
+        """The same samples on a device."""
+        return Samples.on(device, dtype, inputs=self.inputs, targets=self.targets, shards=self.shards)
