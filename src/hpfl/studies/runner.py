@@ -1,6 +1,7 @@
 """Runs what is missing of a study, one after another or side by side, under one bar with the time left."""
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from itertools import islice
@@ -83,7 +84,7 @@ def _side_by_side(jobs: Iterable[tuple[Part, Path, str, Path | None]], course: _
     """Keep `workers` processes busy; after a stop those at work finish their part, and no other is begun."""
     context = multiprocessing.get_context("spawn")  # a forked process cannot use the GPU
     waiting = iter(jobs)
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_worker) as pool:
         busy = {pool.submit(_job, job) for job in islice(waiting, workers)}
         while busy:
             ready, busy = wait(busy, return_when=FIRST_COMPLETED)
@@ -101,7 +102,9 @@ def _job(job: tuple[Part, Path, str, Path | None]) -> str:
     return part.name
 
 
-def _one_thread() -> None:
+def _worker() -> None:
+    """One thread each; a Ctrl-C is the parent's to answer, who lets parts at work finish."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
 
 
