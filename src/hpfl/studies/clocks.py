@@ -123,7 +123,7 @@ def draw(made: Tables, folder: Path) -> list[Path]:
     speeds = distinct(means, "computing")
     kinds = ("curves", "seconds_per_round", "time_to_target_s")
     cells = [(speed, kind) for speed in speeds for kind in kinds]
-    words = {"preset": "UEs of the preset", "slow": "slow UEs, 5 edges"}
+    words = {"preset": "UEs of the preset", "slow": "Slow UEs"}
     heads = dict(zip(kinds, ("", ": a round", f": to {100 * means[0]['target']:.0f} % accuracy"), strict=True))
 
     def fill(index: int, axes: Any) -> None:
@@ -168,7 +168,7 @@ def _seconds(axes: Any, means: Rows, column: str) -> None:
             _dot(axes, place, row, column)
     axes.set_yticks(range(len(places)), [f"{name(p).removesuffix(' (certified)')}, {clock}" for p, clock in places])
     axes.set_ylim(len(places) - 0.5, -0.5)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")
     axes.set_xlabel("simulated time (s)")
