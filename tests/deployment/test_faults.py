@@ -48,6 +48,31 @@ def test_a_ue_killed_mid_upload_is_left_out_and_comes_back(certificates, tmp_pat
     assert audit_script.audit(tmp_path)["rounds"] == 4
 
 
+@pytest.mark.parametrize("name", ["edge-1", "ue-2"])
+def test_a_node_asked_to_stop_in_a_round_ends_once_its_update_has_arrived(certificates, tmp_path, name):
+    with Nodes(certificates, MANY, tiny=True, timing={"gather_s": 5.0}, paced=True, time_scale=3.0) as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path, "full"))
+        node = nodes.edges[1] if name == "edge-1" else nodes.ues[2]
+        stopped = []
+
+        def stop():
+            until(lambda: node._background.is_busy("upload"))
+            nodes.loop.run(node.settle(), 30)
+            nodes.kill(name)
+            stopped.append(name)
+
+        stopping = threading.Thread(target=stop)
+        stopping.start()
+        nodes.play(1)
+        stopping.join()
+        nodes.play(1)
+    first, second = log_of(tmp_path)
+    assert stopped == [name]
+    assert first["ues"] == [[0, 1], [2, 3]]
+    assert second["ues"] == ([[0, 1]] if name == "edge-1" else [[0, 1], [3]])
+    audit_script.audit(tmp_path)
+
+
 def test_an_edge_killed_and_restarted_rejoins_and_is_not_counted_twice(certificates, tmp_path):
     pace = {"paced": True, "time_scale": 2.0}
     with Nodes(certificates, MANY, tiny=True, timing={"gather_s": 2.0}, **pace) as nodes:

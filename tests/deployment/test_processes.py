@@ -32,6 +32,11 @@ def rounds_of(run):
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
+def state_of_edge(run):
+    status = read_status(run) or {"nodes": []}
+    return next((row["state"] for row in status["nodes"] if row["node"] == "edge-0"), "")
+
+
 def until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
@@ -76,6 +81,30 @@ def test_terminated_after_a_round_a_cloud_is_resumed_and_loses_nothing(tmp_path)
         assert {line["node"] for line in lines} == {node.name}
         assert "BEGIN" not in node.log.read_text()
     assert [node.name for node in laid_out(tmp_path)] == ["cloud", "edge-0", "ue-0"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["edge-0", "ue-0"])
+def test_terminated_while_it_uploads_a_node_ends_once_its_update_has_arrived(tmp_path, name):
+    """The round that was under way aggregates it; started again, the node is part of later rounds."""
+    nodes = lay_out(tmp_path, small("training.rounds=1000"), LocalOptions(time_scale=6.0, timing={"retry_s": 0.5}))
+    run = tmp_path / "run"
+    supervisor = Supervisor(nodes)
+    supervisor.start()
+    try:
+        until(lambda: rounds_of(run) >= 1 and state_of_edge(run) != "uploading")
+        until(lambda: state_of_edge(run) == "uploading")  # it has just begun: a round takes seconds
+        done = rounds_of(run)
+        supervisor.processes[name].send_signal(signal.SIGTERM)
+        assert supervisor.processes[name].wait(30) == 0
+        until(lambda: rounds_of(run) > done)
+        supervisor._start(name)
+        until(lambda: rounds_of(run) > done + 1)
+    finally:
+        supervisor.stop()
+    records = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    assert [record["aggregated"] for record in records[done : done + 2]] == [[0], [0]]
+    assert audit_script.audit(run)["updates"] == len(records)
 
 
 def test_nodes_do_not_outlive_their_supervisor(tmp_path):

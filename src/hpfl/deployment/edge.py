@@ -74,6 +74,8 @@ class Edge:
         """Wait until what the cloud has asked for is sent, so that no update a UE has delivered is lost."""
         if self._order is not None:
             await self._background.finish("upload", self._order[1].deadline_s)
+        if self._link is not None:
+            await self._link.close()
 
     async def _session(self, link: Uplink) -> bool:
         self._link, self._order = link, None

@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 
 from hpfl.deployment.allocation import return_large_blocks
+from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
@@ -28,19 +29,23 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
 
 
 async def run_ue(settings: UeNodeSettings) -> None:
-    """Run a UE."""
+    """Run a UE; a signal ends it once what it is sending has gone."""
     stop = asyncio.Event()
     stop_on_signals(stop)
     experiment, learner = make_learner(settings)
     log("ready", samples=learner.num_samples)
-    await until_stopped(Ue(settings, experiment, learner).run(), stop)
+    ue = Ue(settings, experiment, learner)
+    await until_stopped(ue.run(), stop, ue.settle)
 
 
 async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
     """Fetch the global model, adapt it on this UE's own data, save it; accuracy before and after."""
     experiment, learner = make_learner(settings)
-    async with asyncio.timeout(settings.timing.patience_s):
-        params = await Ue(settings, experiment, learner).fetch()
+    try:
+        async with asyncio.timeout(settings.timing.patience_s):
+            params = await Ue(settings, experiment, learner).fetch()
+    except TimeoutError:
+        raise NobodyError(f"no model came from {settings.edge} for {settings.timing.patience_s:g} s") from None
     _, _, after, before = learner.evaluate(params).tolist()
     out.parent.mkdir(parents=True, exist_ok=True)
     safetensors.torch.save_file(learner.named(learner.adapted(params)), out, metadata={"format": "pt"})

@@ -51,6 +51,15 @@ class Ue:
             await self._background.stop()
             self._thread.shutdown(wait=False, cancel_futures=True)
 
+    async def settle(self) -> None:
+        """Wait until the update that is being sent has arrived."""
+        if self._order is not None:
+            order = self._order[1]
+            bound_s = order.compute_s + order.upload_s + self._settings.timing.deadline_slack_s
+            await self._background.finish("upload", bound_s)
+        if self._link is not None:
+            await self._link.close()
+
     async def fetch(self) -> Vector:
         """The global model, asked for as a visitor."""
         found: list[Vector] = []

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from hpfl.deployment.wire import METHOD, Tag
 from hpfl.deployment.writing import StuckError, written
 from hpfl.rng import Streams
 
+_GOODBYE_S = 5.0
 _FIRST_RETRY_S = 0.2
 _MOST_DOUBLINGS = 30  # far beyond any pause; a parent may be away for days
 _REFUSED_FOR_GOOD = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
@@ -38,11 +40,19 @@ class Uplink:
     def __post_init__(self) -> None:
         self._lock = asyncio.Lock()
         self._ended = False
+        self._over = asyncio.Event()
 
     def end(self) -> None:
         """Close the stream from this side; `messages` returns."""
         self._ended = True
         self.call.cancel()
+
+    async def close(self) -> None:
+        """Say that nothing more will come, and wait until the parent has read everything; not for ever."""
+        with suppress(TimeoutError, grpc.aio.BaseError, asyncio.InvalidStateError):
+            async with asyncio.timeout(_GOODBYE_S), self._lock:
+                await self.call.done_writing()
+                await self._over.wait()
 
     async def send(self, *frames: bytes) -> None:
         """Send frames, nothing in between."""
@@ -57,7 +67,12 @@ class Uplink:
 
     async def messages(self, expects: Expects, handle: Callable[[Tag, Any], None]) -> None:
         """Hand over everything that comes until the stream ends; what is refused is noted and dropped."""
-        inbox = Inbox(expects)
+        try:
+            await self._read_all(Inbox(expects), handle)
+        finally:
+            self._over.set()
+
+    async def _read_all(self, inbox: Inbox, handle: Callable[[Tag, Any], None]) -> None:
         while True:
             try:
                 async with asyncio.timeout(self.idle_s if inbox.is_busy else None):
