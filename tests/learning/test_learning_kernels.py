@@ -28,6 +28,7 @@ needs_kernels = pytest.mark.skipif(
     find_spec("triton") is None or not (torch.cuda.is_available() or INTERPRETED),
     reason="kernels want Triton and a GPU, or TRITON_INTERPRET=1 in the environment",
 )
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a GPU")
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,13 @@ def every_pass(link: Link, rows: Tensor, weights: Weights, deltas: list[Delta]) 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(
     ("shape", "size", "padding"),
-    [((6, 3, 5, 5), (12, 13), 0), ((9, 2, 3, 3), (7, 8), 1), ((2, 1, 2, 2), (9, 6), 0), ((3, 2, 5, 4), (8, 9), 3)],
+    [
+        ((6, 3, 5, 5), (12, 13), 0),
+        ((9, 2, 3, 3), (7, 8), 1),
+        ((2, 1, 2, 2), (9, 6), 0),
+        ((3, 2, 5, 4), (8, 9), 3),
+        ((3, 2, 5, 5), (7, 8), 2),
+    ],
 )
 def test_a_pooled_link_passes_as_its_layers_do(
     shape: tuple[int, int, int, int], size: tuple[int, int], padding: int, dtype: torch.dtype, per_ue: bool
@@ -151,6 +158,36 @@ def test_kernels_give_the_same_bits_again_whatever_the_chunk() -> None:
     assert torch.equal(first, again)
     convolutions = slice(0, 96 + 60 + 5)  # dense layers take other products of the library for other chunks
     assert torch.equal(first[:, convolutions], single[:, convolutions]) or DEVICE == "cuda"
+
+
+@needs_gpu
+def test_recorded_rounds_and_evaluations_equal_those_computed_at_once() -> None:
+    example = MODELS["uneven net"]()
+    test = TestData(example.inputs, example.targets, Segments(np.arange(8), np.arange(7), SIZES))
+    cohort = example.cohort(training(), device=DEVICE)
+    for number in range(4):
+        start = example.start * (1 + number / 10)
+        fresh = example.cohort(training(), device=DEVICE)
+        torch.testing.assert_close(updates(cohort, start).update, updates(fresh, start).update, rtol=1e-12, atol=1e-14)
+        figures, expected = (c.evaluate(start, test, inner_lr=0.4) for c in (cohort, fresh))
+        for one, two in zip(vars(figures).values(), vars(expected).values(), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-12)
+    assert cohort._replays
+    assert cohort._evaluations
+
+
+@needs_gpu
+@pytest.mark.parametrize("products", ["tf32", "bf16"])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_rounded_products_cost_a_few_digits(name: str, products: Any) -> None:
+    example = EXAMPLES[name]()
+    calm = training(inner_lr=0.03)
+    expected = updates(example.cohort(calm), example.start).update
+    for layerwise in (True, False):
+        cohort = example.cohort(calm, device=DEVICE, dtype=torch.float32, products=products, layerwise=layerwise)
+        result = updates(cohort, example.start).update
+        assert result.dtype == torch.float32
+        assert (result.double().cpu() - expected).norm() < 0.1 * expected.norm()
 
 
 @needs_kernels

@@ -21,7 +21,7 @@ from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.outcome import CohortUpdates, Evaluation, TestData
 from hpfl.learning.precision import Products, check_products, repeatable
-from hpfl.learning.replay import LEAST_SHARE, Replay
+from hpfl.learning.replay import LEAST_SHARE, EvaluationReplay, Pool, Replay
 from hpfl.learning.store import Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.task import Task, check_model
 from hpfl.rng import FloatArray, IntArray, Streams
@@ -82,7 +82,9 @@ class Cohort:
         self._store: Store | None = None
         self._needs: dict[tuple[object, ...], int] = {}  # peak bytes of one UE
         self._tried: dict[object, int] = {}  # width of the UE they were measured on
-        self._replays: dict[int, Replay] = {}
+        self._replays: dict[int, Replay] = {}  # by number of groups
+        self._evaluations: dict[tuple[float, int], EvaluationReplay] = {}  # by inner step and number of them
+        self._pool: Pool | None = None
         self._tests: tuple[TestData, Samples] | None = None
 
     @property
@@ -146,15 +148,16 @@ class Cohort:
 
         def evaluated(ues: IntArray) -> Tensor:
             own_tests = whole_batch(samples, ues, max(int(test_sizes[ues].max()), 1))
-            part = self._engine.evaluation(params, self._whole_batch(ues), own_tests, training)
-            return torch.stack([part.loss, part.meta_loss, part.personalised_accuracy, part.global_accuracy])
+            return self._engine.evaluation(params, self._whole_batch(ues), own_tests, training).stacked()
 
         self._pack(True)
         ues = np.flatnonzero(self.samples.shards.sizes)
         limit = self._limit(("evaluate", inner_steps), self._whole, lambda at: evaluated(ues[at]))
         with repeatable(self._products, self.device):
-            for at in self._whole.chunks(ues, np.zeros_like(ues), limit):
+            replay = self._evaluation_replay(params, samples, training)
+            for at in self._whole.chunks(ues, np.zeros_like(ues), limit) if replay is None else ():
                 figures[:, torch.from_numpy(ues[at]).to(self.device)] = evaluated(ues[at])
+            figures = figures if replay is None else replay.run(params)
         figures[2:, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
         return Evaluation(*figures.double().cpu().numpy())
 
@@ -211,21 +214,42 @@ class Cohort:
             self._free -= need
             self._store = store.with_grams(engine.gram)
 
-    def _replay(self, start: Tensor, num_groups: int, taking_part: int) -> Replay | None:
-        """A recorded round, where most UEs of a small dense model take part in full batches on a GPU."""
+    def _recordable(self, kind: object, start: Tensor) -> tuple[ChainEngine, Store] | None:
+        """Engine and shards of what a GPU may record: full batches, from one model, each bucket known to fit."""
         engine, store = self._engine, self._store
-        suits = self.training.batch_size is None and start.ndim == 1 and taking_part >= LEAST_SHARE * self.num_ues
-        if not (start.is_cuda and suits and store is not None and isinstance(engine, ChainEngine) and engine.dense):
+        if not (start.is_cuda and start.ndim == 1 and store is not None and isinstance(engine, ChainEngine)):
             return None
-        needs = [self._needs.get((("updates", 1), bucket)) for bucket in range(len(store.packed))]
-        if any(
-            need is None or need * len(own) > self._free for need, own in zip(needs, store.layout.members, strict=True)
-        ):
+        needs = [self._needs.get((kind, bucket)) for bucket in range(len(store.packed))]
+        sizes = zip(needs, store.layout.members, strict=True)
+        fits = all(need is not None and need * len(own) <= self._free for need, own in sizes)
+        return (engine, store) if fits and engine.recordable and self._chunk is None else None
+
+    def _replay(self, start: Tensor, num_groups: int, taking_part: int) -> Replay | None:
+        """A recorded round, where most UEs take part in full batches on a GPU."""
+        parts = self._recordable(("updates", 1), start)
+        if parts is None or self.training.batch_size is not None or taking_part < LEAST_SHARE * self.num_ues:
             return None
         if num_groups not in self._replays:
-            steps = self.training.local_steps
-            self._replays[num_groups] = Replay.record(engine, store, start, num_groups=num_groups, local_steps=steps)
+            self._pool = self._pool or Pool()
+            self._replays[num_groups] = Replay.record(*parts, start, num_groups=num_groups, pool=self._pool)
         return self._replays[num_groups]
+
+    def _evaluation_replay(self, start: Tensor, tests: Samples, training: LocalTraining) -> EvaluationReplay | None:
+        """A recorded evaluation, where all UEs have samples and the test samples stay on the GPU."""
+        parts, key = (
+            self._recordable(("evaluate", training.inner_steps), start),
+            (training.inner_lr, training.inner_steps),
+        )
+        if parts is None or self._tests is None or self._tests[1] is not tests or not self.samples.shards.sizes.all():
+            return None
+        if key not in self._evaluations:
+            self._pool = self._pool or Pool()
+            sizes, members = tests.shards.sizes, parts[1].layout.members
+            batches = [whole_batch(tests, own, max(int(sizes[own].max()), 1)) for own in members]
+            self._evaluations[key] = EvaluationReplay.record(
+                *parts, start, tests=batches, training=training, pool=self._pool
+            )
+        return self._evaluations[key]
 
     def _whole_batch(self, ues: IntArray) -> Batch:
         """Whole shards of UEs of one bucket."""

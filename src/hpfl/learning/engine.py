@@ -62,6 +62,10 @@ class ChunkEvaluation:
     personalised_accuracy: Tensor
     global_accuracy: Tensor
 
+    def stacked(self) -> Tensor:
+        """All figures, [4, u]."""
+        return torch.stack([self.loss, self.meta_loss, self.personalised_accuracy, self.global_accuracy])
+
 
 class Engine(Protocol):
     """Gradients of a chunk of UEs."""

@@ -23,9 +23,9 @@ def check_products(products: Products, device: torch.device, dtype: torch.dtype,
         raise LearningError(f"{found}, which rounds products of float32; parameters are {dtype}")
     if objective == "hessian-free":
         raise LearningError(f"{found}; differences of gradients lose such few digits: wanted the objective 'exact'")
-    if products == "tf32" and device.type != "cuda":
-        raise LearningError(f"{found}, which only a GPU has, and the device is {device}; wanted 'float32' or 'bf16'")
-    if device.type == "cuda" and torch.cuda.get_device_capability(device)[0] < 8:
+    if device.type != "cuda":
+        raise LearningError(f"{found}, which only pays on a GPU, and the device is {device}; wanted 'float32'")
+    if torch.cuda.get_device_capability(device)[0] < 8:
         raise LearningError(f"{found}; {torch.cuda.get_device_name(device)} has no such products, wanted 'float32'")
 
 

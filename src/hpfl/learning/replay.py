@@ -1,7 +1,8 @@
-"""A round of full batches recorded once and replayed: on a GPU, small models wait for launches, not for arithmetic."""
+"""Rounds and evaluations recorded once and replayed: on a GPU, small models wait for launches, not for arithmetic."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,10 +11,18 @@ from torch import Tensor
 from hpfl.learning.batches import Batch
 from hpfl.learning.chain.engine import ChainEngine
 from hpfl.learning.engine import Sums
+from hpfl.learning.objective import LocalTraining
 from hpfl.learning.store import Store
 from hpfl.rng import FloatArray, IntArray
 
 LEAST_SHARE = 0.5  # of all UEs: a replay computes every UE, so it pays where most take part
+
+
+@dataclass
+class Pool:
+    """The memory that all recordings of a cohort share; they are replayed one after the other."""
+
+    handle: Any = field(default_factory=torch.cuda.graph_pool_handle)
 
 
 @dataclass(frozen=True)
@@ -28,8 +37,9 @@ class Replay:
     place: IntArray  # [N]: where each UE's losses lie
 
     @staticmethod
-    def record(engine: ChainEngine, store: Store, start: Tensor, *, num_groups: int, local_steps: int) -> "Replay":
+    def record(engine: ChainEngine, store: Store, start: Tensor, *, num_groups: int, pool: Pool) -> "Replay":
         """Record one round over all buckets of a store."""
+        local_steps = engine.training.local_steps
         matrices = tuple(start.new_zeros(num_groups, len(own)) for own in store.layout.members)
         total = start.new_zeros(num_groups, start.shape[-1])
         own_start = start.clone()
@@ -39,9 +49,8 @@ class Replay:
             parts = zip(store.packed, matrices, strict=True)
             return torch.cat([_losses(engine, own_start, batch, local_steps, Sums(total, m)) for batch, m in parts], 1)
 
-        graph, losses = _recorded(once)
-        place = np.argsort(np.concatenate(store.layout.members))
-        return Replay(graph, own_start, matrices, total, losses, place)
+        graph, losses = _recorded(once, pool)
+        return Replay(graph, own_start, matrices, total, losses, _places(store))
 
     def run(self, start: Tensor, ues: IntArray, groups: IntArray, shares: FloatArray) -> tuple[Tensor, Tensor]:
         """Group sums [groups, P] and the losses [2, n] of the UEs that take part."""
@@ -55,13 +64,47 @@ class Replay:
         return self.total.clone(), self.losses[:, torch.from_numpy(self.place[ues]).to(flat.device)]
 
 
+@dataclass(frozen=True)
+class EvaluationReplay:
+    """A recorded evaluation of all UEs: write `start`, replay, read `figures`."""
+
+    graph: torch.cuda.CUDAGraph
+    start: Tensor  # [P]
+    figures: Tensor  # [4, N] in bucket order
+    place: IntArray  # [N]: where each UE's figures lie
+
+    @staticmethod
+    def record(
+        engine: ChainEngine, store: Store, start: Tensor, *, tests: Sequence[Batch], training: LocalTraining, pool: Pool
+    ) -> "EvaluationReplay":
+        """Record the evaluation of all buckets of a store with the test samples of each."""
+        own_start = start.clone()
+
+        def once() -> Tensor:
+            parts = [engine.evaluation(own_start, *pair, training) for pair in zip(store.packed, tests, strict=True)]
+            return torch.cat([part.stacked() for part in parts], 1)
+
+        graph, figures = _recorded(once, pool)
+        return EvaluationReplay(graph, own_start, figures, _places(store))
+
+    def run(self, start: Tensor) -> Tensor:
+        """Figures [4, N] of all UEs."""
+        self.start.copy_(start)
+        self.graph.replay()
+        return self.figures[:, torch.from_numpy(self.place).to(start.device)]
+
+
+def _places(store: Store) -> IntArray:
+    return np.argsort(np.concatenate(store.layout.members))
+
+
 def _losses(engine: ChainEngine, start: Tensor, batch: Batch, local_steps: int, sums: Sums) -> Tensor:
     steps: Sequence[dict[str, Batch]] = [{"support": batch}] * local_steps
     part = engine.updates(start, steps, sums)
     return torch.stack([part.loss, part.meta_loss])
 
 
-def _recorded(once: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+def _recorded(once: Callable[[], Tensor], pool: Pool) -> tuple[torch.cuda.CUDAGraph, Tensor]:
     """Run twice on a stream of its own, as libraries set themselves up, then record."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
@@ -70,6 +113,6 @@ def _recorded(once: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]
         once()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=pool.handle):
         losses = once()
     return graph, losses

@@ -60,6 +60,10 @@ class Geometry:
 
     def gradients(self, errors: Tensor, rows: Tensor, weight: Tensor, wanted: str) -> Tensor:
         """Errors at the "rows", or the gradient by the "weight"."""
+        kind = torch.promote_types(
+            torch.promote_types(errors.dtype, rows.dtype), weight.dtype
+        )  # products may be rounded
+        errors, rows, weight = errors.to(kind), rows.to(kind), weight.to(kind)
         mask = [wanted == "rows", wanted == "weight", False]
         window: tuple[Any, ...] = (self.stride, self.padding, self.dilation, False, [0, 0], self.groups)
         results = torch.ops.aten.convolution_backward(errors, rows, weight, None, *window, mask)

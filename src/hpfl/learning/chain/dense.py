@@ -68,7 +68,10 @@ class Dense:
 
     def outer_run(self, left: Tensor, right: Tensor, into: Tensor) -> None:
         """Add `right^T left` summed over all UEs and rows."""
-        into.addmm_(right.flatten(0, 1).T, left.flatten(0, 1))
+        if right.dtype == left.dtype == into.dtype:
+            into.addmm_(right.flatten(0, 1).T, left.flatten(0, 1))
+        else:  # products are rounded
+            into += right.flatten(0, 1).T @ left.flatten(0, 1)
 
     def _gram(self, rows: Tensor, term: Term, *, with_bias: bool) -> Tensor:
         """Inner products of rows with a term's rows, plus 1 where the bias takes part."""

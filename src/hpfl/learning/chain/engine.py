@@ -58,6 +58,11 @@ class ChainEngine:
         """Whether all layers with weights are dense."""
         return all(isinstance(link.layer, Dense) for link in self.chain.links)
 
+    @property
+    def recordable(self) -> bool:
+        """Whether a round is made of launches that a GPU can record and replay."""
+        return all(isinstance(link, PooledLink) or isinstance(link.layer, Dense) for link in self.chain.links)
+
     def gram(self, batch: Batch) -> Tensor:
         """Inner products of each UE's inputs, plus 1 for the bias."""
         rows = batch.inputs.flatten(2)

@@ -135,7 +135,7 @@ class MaxPool:
     def pull(self, errors: Tensor, kept: tuple[Tensor, Tensor]) -> Tensor:
         """Errors to the places the outputs came from."""
         flat, places = kept
-        result = aten.max_pool2d_with_indices_backward(errors.flatten(0, 1), flat, *self.window, places)
+        result = aten.max_pool2d_with_indices_backward(errors.flatten(0, 1).to(flat.dtype), flat, *self.window, places)
         return _unflatten(result, errors)
 
     def push(self, tangents: Tensor, kept: tuple[Tensor, Tensor]) -> Tensor:
@@ -160,7 +160,7 @@ class AvgPool:
 
     def pull(self, errors: Tensor, kept: Tensor) -> Tensor:
         """Errors shared out over each window."""
-        result = aten.avg_pool2d_backward(errors.flatten(0, 1), kept.flatten(0, 1), *self.window)
+        result = aten.avg_pool2d_backward(errors.flatten(0, 1).to(kept.dtype), kept.flatten(0, 1), *self.window)
         return _unflatten(result, errors)
 
     def push(self, tangents: Tensor, kept: Tensor) -> Tensor:

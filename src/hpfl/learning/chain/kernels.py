@@ -23,14 +23,24 @@ def _inputs(
     H: tl.constexpr, W: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr,
     P: tl.constexpr, Q: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """The TALL x WIDE inputs that start at row y - P and column x - Q of an image, zero outside of it."""
+    """The TALL x WIDE inputs that start at row y - P and column x - Q of an image, zero outside of it; x is even."""
+    paired: tl.constexpr = W % 2 == 0 and Q % 2 == 0  # then two neighbours are read at once
     values = ()
+    two = tl.arange(0, 2)[None, :]
     for i in tl.static_range(TALL):
-        for j in tl.static_range(WIDE):
+        row = plane + (y + (i - P)) * W + x
+        if paired:
+            for j in tl.static_range(0, WIDE - 1, 2):
+                real = inside
+                if P > 0 or Q > 0:
+                    real = real & (y + (i - P) >= 0) & (y + (i - P) < H) & (x + (j - Q) >= 0) & (x + (j - Q) < W)
+                left, right = tl.split(tl.load((row + (j - Q))[:, None] + two, mask=real[:, None], other=0.0).to(ACC))
+                values = values + (left, right)
+        for j in tl.static_range(WIDE // 2 * 2 if paired else 0, WIDE):
             real = inside
             if P > 0 or Q > 0:
                 real = real & (y + (i - P) >= 0) & (y + (i - P) < H) & (x + (j - Q) >= 0) & (x + (j - Q) < W)
-            values = values + (tl.load(plane + (y + (i - P)) * W + (x + (j - Q)), mask=real, other=0.0).to(ACC),)
+            values = values + (tl.load(row + (j - Q), mask=real, other=0.0).to(ACC),)
     return values
 
 
@@ -56,44 +66,52 @@ def _pooled_inputs(
 
 @triton.jit
 def _convolved(
-    a, b, c, d, source, places, weight, out_step, in_step, image, y, x, inside, outs,
-    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    a, b, c, d, source, places, weight, image, y, x, inside, outs,
+    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, O: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
     S: tl.constexpr, R: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, TURNED: tl.constexpr,
 ):  # fmt: skip
-    """Add the outputs at the upper left, upper right, lower left and lower right pixel of each block."""
+    """Add the outputs at the upper left, upper right, lower left and lower right pixel of each block.
+
+    Weights are [out, in, taps] with taps filled up to fours, so that four are read at once; TURNED: [in, out, taps].
+    """
+    taps: tl.constexpr = (KH * KW + 3) // 4 * 4
     for channel in range(C):
         at = (image * C + channel) * (H * W)
         if TURNED:
             v = _pooled_inputs(source + at, places + at, y, x, inside, H, W, KH + S, KW + R, P, Q, a.dtype)
         else:
             v = _inputs(source + at, y * (2 * S), x * (2 * R), inside, H, W, KH + S, KW + R, P, Q, a.dtype)
-        own = weight + outs * out_step + channel * in_step
+        own = weight + ((channel * O + outs if TURNED else outs * C + channel) * taps)[:, None]
+        w = ()
+        for tap in tl.static_range(0, taps, 4):
+            four = tl.load(own + (tap + tl.arange(0, 4))[None, :]).to(a.dtype)
+            even, odd = tl.split(tl.reshape(four, [four.shape[0], 2, 2]))
+            zero, two = tl.split(even)
+            one, three = tl.split(odd)
+            w = w + (zero, one, two, three)
         for i in tl.static_range(KH):
             for j in tl.static_range(KW):
-                tap = i * KW + j
-                if TURNED:
-                    tap = KH * KW - 1 - tap
-                w = tl.load(own + tap).to(a.dtype)[:, None]
-                a += w * v[i * (KW + R) + j][None, :]
-                b += w * v[i * (KW + R) + j + R][None, :]
-                c += w * v[(i + S) * (KW + R) + j][None, :]
-                d += w * v[(i + S) * (KW + R) + j + R][None, :]
+                t = w[KH * KW - 1 - i * KW - j if TURNED else i * KW + j][:, None]
+                a += t * v[i * (KW + R) + j][None, :]
+                b += t * v[i * (KW + R) + j + R][None, :]
+                c += t * v[(i + S) * (KW + R) + j][None, :]
+                d += t * v[(i + S) * (KW + R) + j + R][None, :]
     return a, b, c, d
 
 
-@triton.jit(do_not_specialize=["weight_step", "out_step", "in_step", "other_step", "bias_step", "count"])
+@triton.jit(do_not_specialize=["bias_step", "count"])
 def convolve(
-    source, source_places, weight, weight_step, out_step, in_step,
-    other, other_weight, other_step, bias, bias_step, outputs, places, count,
+    source, weight, other, other_weight, bias, bias_step, outputs, places, count,
     C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, O: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
     KH: tl.constexpr, KW: tl.constexpr, S: tl.constexpr, R: tl.constexpr, P: tl.constexpr, Q: tl.constexpr,
-    MODE: tl.constexpr, TWO: tl.constexpr, BIAS: tl.constexpr,
+    MODE: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BIAS: tl.constexpr,
     TILE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Outputs of count images of each UE by its own weights, plus those of another source by other weights (TWO).
+    """Outputs of count images of each UE by weights, plus those of another source by other weights.
 
+    OWN and OTHER say whether these weights are each UE's "own" or "shared" ("none": there is no other source).
     MODE "pool": the largest of each block where it is positive, and its place; "pick": the value at a given place;
-    "back": all pixels, from pooled errors by turned weights, their places those of the first source.
+    "back": all pixels, from pooled errors at given places by turned weights.
     """
     tall: tl.constexpr = (OH + 1) // 2 if MODE == "back" else OH // 2
     wide: tl.constexpr = (OW + 1) // 2 if MODE == "back" else OW // 2
@@ -110,14 +128,15 @@ def convolve(
     if BIAS:
         a += tl.load(bias + ue * bias_step + safe).to(ACC)[:, None]
     first = ue * count * (C * H * W)
+    size: tl.constexpr = O * C * ((KH * KW + 3) // 4 * 4)
     a, b, c, d = _convolved(
-        a, a, a, a, source + first, source_places + first, weight + ue * weight_step, out_step, in_step,
-        image, y, x, inside, safe, C, H, W, KH, KW, S, R, P, Q, MODE == "back",
+        a, a, a, a, source + first, places + first, weight + ue * (size if OWN == "own" else 0),
+        image, y, x, inside, safe, C, H, W, O, KH, KW, S, R, P, Q, MODE == "back",
     )  # fmt: skip
-    if TWO:
+    if OTHER != "none":
         a, b, c, d = _convolved(
-            a, b, c, d, other + first, source_places + first, other_weight + ue * other_step, out_step, in_step,
-            image, y, x, inside, safe, C, H, W, KH, KW, S, R, P, Q, MODE == "back",
+            a, b, c, d, other + first, places + first, other_weight + ue * (size if OTHER == "own" else 0),
+            image, y, x, inside, safe, C, H, W, O, KH, KW, S, R, P, Q, MODE == "back",
         )  # fmt: skip
     real = inside[None, :] & (outs < O)[:, None]
     plane = (ue * count + image[None, :]) * O + outs[:, None]
@@ -170,7 +189,7 @@ def outer(
         number = start + tl.arange(0, BLOCK)
         inside = number < end
         image = number // (tall * wide)
-        block = number % (tall * wide)
+        block = tl.max_contiguous(number % (tall * wide), 1)  # else reads are joined at the price of a barrier
         at = ((ue * count + image[None, :]) * O + outs[:, None]) * (tall * wide) + block[None, :]
         real = inside[None, :] & (outs < O)[:, None]
         error = tl.load(errors + at, mask=real, other=0.0).to(ACC)

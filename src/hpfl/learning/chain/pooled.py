@@ -19,7 +19,6 @@ from hpfl.learning.chain.weighted import formed
 
 _HALVING = MaxPool(((2, 2), (2, 2), (0, 0), (1, 1), False))
 _MOST_CHANNELS, _MOST_TAPS = 32, 49  # beyond, a program's sums leave the registers and the libraries catch up
-_SPAN = 8192  # blocks of pixels that one program adds up: the same whatever the chunk, so that bits do not change
 
 Source = tuple[Tensor, Tensor]  # rows or errors, and the weights they meet, [u, ...] or shared
 
@@ -31,6 +30,11 @@ class Tiles:
     outputs: int
     blocks: int
     warps: int
+
+    @property
+    def span(self) -> int:
+        """Blocks that one program adds up: the same whatever the chunk, so that bits do not change."""
+        return 64 * self.blocks
 
 
 @dataclass(frozen=True)
@@ -65,14 +69,15 @@ class Kernels:
 
         (out, into, *window), tiles = self.layer.outer_shape, self.tiles["outer"]
         rows, errors = rows.contiguous(), errors.contiguous()
-        splits = -(-errors[0, :, 0].numel() // _SPAN)
+        splits = -(-errors[0, :, 0].numel() // tiles.span)
         weight = rows.new_empty(len(rows), splits, out, into, *window)
         bias = rows.new_empty(len(rows), splits, out)
-        kernels.outer[(len(rows) * splits, into, -(-out // tiles.outputs))](
-            rows, errors, places, weight, bias, rows.shape[1], splits,
-            **self._sizes(rows, self.layer.geometry.padding), SPAN=_SPAN,
-            TILE=tiles.outputs, BLOCK=tiles.blocks, ACC=kernels.sum_type(rows.dtype), num_warps=tiles.warps,
-        )  # fmt: skip
+        with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
+            kernels.outer[(len(rows) * splits, into, -(-out // tiles.outputs))](
+                rows, errors, places, weight, bias, rows.shape[1], splits,
+                **self._sizes(rows, self.layer.geometry.padding), SPAN=tiles.span,
+                TILE=tiles.outputs, BLOCK=tiles.blocks, ACC=kernels.sum_type(rows.dtype), num_warps=tiles.warps,
+            )  # fmt: skip
         return weight.sum(1), bias.sum(1)
 
     def _convolve(
@@ -80,19 +85,19 @@ class Kernels:
     ) -> None:
         from hpfl.learning.chain import kernels
 
-        (outputs, places), tiles = results, self.tiles[mode]
-        (rows, weight), (other, other_weight) = ((r.contiguous(), w.contiguous()) for r, w in (sources[0], sources[-1]))
-        sizes = self._back_sizes(rows, outputs) if mode == "back" else self._sizes(rows, self.layer.geometry.padding)
-        steps = weight.stride()[-4:-2] if mode != "back" else weight.stride()[-4:-2][::-1]
-        blocks = (sizes["OH"] + (mode == "back")) // 2 * ((sizes["OW"] + (mode == "back")) // 2)
+        (outputs, places), tiles, back = results, self.tiles[mode], mode == "back"
+        (rows, weight), (other, other_weight) = ((r.contiguous(), _in_fours(w)) for r, w in (sources[0], sources[-1]))
+        sizes = self._back_sizes(rows, outputs) if back else self._sizes(rows, self.layer.geometry.padding)
+        blocks = (sizes["OH"] + back) // 2 * ((sizes["OW"] + back) // 2)
         grid = (len(rows) * -(-rows.shape[1] * blocks // tiles.blocks), -(-sizes["O"] // tiles.outputs))
-        kernels.convolve[grid](
-            rows, places, weight, _step(weight, 4), *steps,
-            other, other_weight, _step(other_weight, 4), weight if bias is None else bias.contiguous(),
-            0 if bias is None else _step(bias, 1), outputs, places, rows.shape[1],
-            **sizes, MODE=mode, TWO=len(sources) > 1, BIAS=bias is not None,
-            TILE=tiles.outputs, BLOCK=tiles.blocks, ACC=kernels.sum_type(rows.dtype), num_warps=tiles.warps,
-        )  # fmt: skip
+        with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
+            kernels.convolve[grid](
+                rows, weight, other, other_weight, weight if bias is None else bias.contiguous(),
+                bias.stride(0) if bias is not None and bias.ndim > 1 else 0, outputs, places, rows.shape[1],
+                **sizes, MODE=mode, OWN=_whose(weight), OTHER="none" if len(sources) == 1 else _whose(other_weight),
+                BIAS=bias is not None, TILE=tiles.outputs, BLOCK=tiles.blocks, ACC=kernels.sum_type(rows.dtype),
+                num_warps=tiles.warps,
+            )  # fmt: skip
 
     def _pooled_size(self, rows: Tensor) -> tuple[int, int]:
         height, width = self.layer.geometry.output_size(rows, self.layer.outer_shape)
@@ -216,6 +221,11 @@ def _suits(layer: Convolution) -> bool:
     return small and plain and geometry.padding[0] < tall and geometry.padding[1] < wide
 
 
-def _step(array: Tensor, own: int) -> int:
-    """Numbers from one UE's part to the next; 0 where all share one."""
-    return array.stride(0) if array.ndim > own else 0
+def _in_fours(weight: Tensor) -> Tensor:
+    """Weights [..., taps], filled up to a multiple of four."""
+    flat = weight.flatten(-2)
+    return torch.nn.functional.pad(flat, (0, -flat.shape[-1] % 4))
+
+
+def _whose(weight: Tensor) -> str:
+    return "own" if weight.ndim == 4 else "shared"
