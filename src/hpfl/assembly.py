@@ -11,7 +11,7 @@ from hpfl.config import Config
 from hpfl.config.fields import distribution
 from hpfl.data.dataset import Dataset
 from hpfl.data.partition import PartitionSettings, Shards, make_shards, make_test_shards
-from hpfl.learning import LocalTraining
+from hpfl.learning import LocalTraining, Products
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.topology import FleetSpec
 from hpfl.planning.estimates import UNPRICED
@@ -115,6 +115,12 @@ def touched_samples(config: Config, num_samples: IntArray) -> FloatArray:
 def torch_dtype(config: Config) -> torch.dtype:
     """Precision of parameters and updates."""
     return torch.float64 if config.learning.dtype == "float64" else torch.float32
+
+
+def products(config: Config) -> Products:
+    """What a GPU may round the factors of products to."""
+    dtype = config.learning.dtype
+    return dtype if dtype == "tf32" or dtype == "bf16" else "full"  # noqa: PLR1714  the type checker follows this one
 
 
 def start_state(params: torch.Tensor, config: Config) -> TrainState:

@@ -137,6 +137,13 @@ def test_every_valid_number_survives_toml(rho, bandwidth, samples):
     assert validated(tomllib.loads(to_toml(config))) == config
 
 
+def test_rounded_products_are_refused_where_differences_need_their_digits():
+    assert load("quickstart", overrides=["learning.dtype=bf16"]).learning.dtype == "bf16"
+    for dtype in ("tf32", "bf16"):
+        with pytest.raises(ConfigError, match=f'learning.dtype is "{dtype}"; learning.objective = "hessian-free"'):
+            load("quickstart", overrides=[f"learning.dtype={dtype}", "learning.objective=hessian-free"])
+
+
 def test_fingerprint_ignores_length_and_sees_everything_else():
     base = fingerprint(preset("quickstart"))
     assert fingerprint(load("quickstart", overrides=["training.rounds=7"])) == base

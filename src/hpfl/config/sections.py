@@ -142,7 +142,9 @@ class LearningConfig(Section):
         "shared", "one batch for support, query and Hessian, or one for each"
     )
     hessian_free_delta: float = key(1e-3, "step of the central difference (objective hessian-free)", gt=0)
-    dtype: Literal["float32", "float64"] = key("float32", "precision of parameters and gradients")
+    dtype: Literal["float32", "float64", "tf32", "bf16"] = key(
+        "float32", "precision: float32, float64; tf32, bf16: float32 whose products a GPU rounds to about three digits"
+    )
     memory_gb: float = key(4.0, "memory a cohort's computation may use", unit="GB", gt=0)
 
     @field_validator("model")
@@ -271,6 +273,16 @@ class Config(Section):
         if not self.network.backhaul and self.network.edges != 1:
             raise ValueError(
                 f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _digits_suffice(self) -> "Config":
+        dtype = self.learning.dtype
+        if dtype in ("tf32", "bf16") and self.learning.objective == "hessian-free":
+            raise ValueError(
+                f'learning.dtype is "{dtype}"; learning.objective = "hessian-free" takes differences of gradients, '
+                'which such few digits do not carry: give "float32", or the objective "exact"'
             )
         return self
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.assembly import local_training, torch_dtype
+from hpfl.assembly import local_training, products, torch_dtype
 from hpfl.config import Config
 from hpfl.deployment.assembly import sketch_width
 from hpfl.deployment.own_data import OwnData
@@ -120,4 +120,5 @@ class Learner:
             shards=OneShard(self._number, self.num_samples),
             dtype=self.dtype,
             memory_gb=self._config.learning.memory_gb,
+            products=products(self._config),
         )

@@ -7,6 +7,7 @@ from hpfl.learning.losses import LOSSES
 from hpfl.learning.models import MODELS
 from hpfl.learning.objective import OBJECTIVES, LocalTraining
 from hpfl.learning.outcome import CohortUpdates, Evaluation, TestData
+from hpfl.learning.precision import Products
 from hpfl.learning.task import ParameterSpec, Task, make_task
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "LocalTraining",
     "NonFiniteUpdateError",
     "ParameterSpec",
+    "Products",
     "Task",
     "TestData",
     "make_task",

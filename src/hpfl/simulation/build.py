@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hpfl.assembly import Dealt, cloud_settings, deal, fleet_spec, local_training, start_state, torch_dtype
+from hpfl.assembly import Dealt, cloud_settings, deal, fleet_spec, local_training, products, start_state, torch_dtype
 from hpfl.config import Config
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
@@ -88,6 +88,7 @@ def _cohort(
         device=device,
         dtype=dtype,
         memory_gb=config.learning.memory_gb,
+        products=products(config),
     )
 
 
