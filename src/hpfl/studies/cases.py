@@ -94,10 +94,13 @@ def _changes(preset: str, vary: Mapping[str, Any]) -> dict[str, Any]:
 
 def _slug(vary: Mapping[str, Any], rounds: int | None) -> list[str]:
     """A folder name for what differs from the preset, if anything does."""
-    named = {key.partition(".")[2]: value for key, value in vary.items()}
-    words = [f"{_SHORT.get(name, name)}-{_plain(value)}" for name, value in named.items()]
+    words = list(dict.fromkeys(f"{_SHORT.get(name, name)}-{_plain(value)}" for name, value in _named(vary)))
     words += [] if rounds is None else [f"rounds-{rounds}"]
     return ["_".join(words)] if words else []
+
+
+def _named(vary: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(key.partition(".")[2], value) for key, value in vary.items()]
 
 
 def _plain(value: Any) -> str:

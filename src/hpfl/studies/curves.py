@@ -117,6 +117,6 @@ def _legend(figure: "Figure", grid: Sequence["Axes"]) -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        figure.legend(
-            list(entries.values()), list(entries), loc="outside lower center", ncols=min(4, len(entries)), frameon=False
-        )
+        columns = 4 if len(entries) % 4 == 0 else min(3, len(entries))
+        handles, labels = list(entries.values()), list(entries)
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

@@ -1,6 +1,5 @@
 """Study `planner-gap`: how far plans are from the best there is, on the same rounds, by a bound no plan can beat."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,22 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.config import Config, resolve
-from hpfl.data.sources import load_dataset
-from hpfl.experiment import Hooks, choose_device
+from hpfl.config import Config
+from hpfl.experiment import Hooks
 from hpfl.planning.planners import PLANNERS
-from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.problem import RoundProblem
 from hpfl.reporting.style import SKY
 from hpfl.rng import Stream
-from hpfl.simulation.build import build_simulation
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.curves import SHADES, name, panels
 from hpfl.studies.parts import Part
+from hpfl.studies.problems import posed_problems
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import Row, bands, distinct, where
-from hpfl.training.loop import train
-from hpfl.training.record import RoundRecord
-from hpfl.training.state import TrainState
 
 PLANNED = ("joint", "alternating", "paper", "random", "shpfl")
 """All of them keep to P2's constraints; `full` does not keep to the cap, so the bound is none for it."""
@@ -46,21 +41,7 @@ _LOOKS: Mapping[str, tuple[str, Any, float]] = {
 
 def replanned(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
     """Run as configured and note every round's problem; then plan each with every planner, apart from the run."""
-    config = resolve(config)
-    dataset = load_dataset(config.data.dataset, data_dir, progress=hooks.download)
-    simulation = build_simulation(config, dataset, device=choose_device(device), stopwatch=time.perf_counter)
-    posed: list[tuple[RoundProblem, Stream]] = []
-
-    def steer(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
-        posed.append((problem, stream))
-        return simulation.parts.planner(problem, memory, stream)
-
-    def watch(_state: TrainState, record: RoundRecord) -> bool:
-        hooks.on_round(record)
-        return not hooks.should_stop()
-
-    train(simulation.start, replace(simulation.parts, planner=steer), simulation.settings, watch)
-    return {"plans": plans_of(posed)}
+    return {"plans": plans_of(posed_problems(config, device=device, data_dir=data_dir, hooks=hooks))}
 
 
 def plans_of(posed: Sequence[tuple[RoundProblem, Stream]]) -> dict[str, Any]:

@@ -46,8 +46,9 @@ def run_parts(
 
 
 def results(parts: Iterable[Part], out: Path) -> list[dict[str, Any]]:
-    """What the parts that are there left."""
-    return [found for part in parts if (found := done(part, out)) is not None]
+    """What the parts that are there left, each with the labels by which it is asked for here: studies share runs."""
+    every = ((part, done(part, out)) for part in parts)
+    return [{**found, "labels": dict(part.labels)} for part, found in every if found is not None]
 
 
 class _Course:
