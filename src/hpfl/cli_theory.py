@@ -102,6 +102,8 @@ def _show(found: Mapping[str, Any], folder: Path) -> None:
     console.print(_bound_table(found))
     for text in (*found["departures"], *found["caveats"]):
         console.print(f"- {text}", highlight=False)
+    if not found["completed"]:
+        console.print(f"Stopped after {found['rounds']} of {found['recorded_rounds']} rounds.", highlight=False)
     console.print(_replay_words(found), highlight=False)
     console.print(f"Results in {folder}", soft_wrap=True)
 
@@ -124,13 +126,14 @@ def _bound_table(found: Mapping[str, Any]) -> Table:
     for name, meaning in BOUNDS.items():
         row = found["bounds"][name]
         held, below = f"{row['held']} of {row['rounds']}", f"{row['promised_a_fall']} of {row['rounds']}"
-        bounds.add_row(meaning, held, f"{row['median']:.3g}", f"{row['median_over_change']:.3g}", below)
+        ratio = row["median_over_change"]
+        bounds.add_row(meaning, held, f"{row['median']:.3g}", "" if ratio is None else f"{ratio:.3g}", below)
     return bounds
 
 
 def _replay_words(found: Mapping[str, Any]) -> str:
     if found["replay_identical"]:
-        return f"The replay repeated all {found['rounds']} records exactly."
+        return f"The replay repeated {found['rounds']} of {found['rounds']} records exactly."
     where = found["replay_difference"]
     return (
         f"The replay left the records in round {where['round']} ({', '.join(where['fields'])}): another version, "

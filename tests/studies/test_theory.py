@@ -205,7 +205,7 @@ def test_the_command_says_that_constants_are_lower_bounds(folder: Path, tmp_path
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
     assert "a lower bound of what the paper assumes for all parameters" in said
-    assert "The replay repeated all 6 records exactly." in said
+    assert "The replay repeated 6 of 6 records exactly." in said
 
 
 def test_what_is_no_simulated_run_is_refused_in_a_sentence(folder: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hpfl.studies.theory_bounds import Constants
 
 IntArray = NDArray[np.int64]
 
-RANK = 10
+RANK = 16
 """Eigenpairs of the mean Hessian that are kept: comparing every UE with all of it would take n^2 products a step."""
 _FIRST_STEPS, _LATER_STEPS = 6, 2  # of the subspace iteration; later points start from the eigenvectors before
 _MOST_STEPS, _MOST_CHANGE_STEPS = 20, 8  # of a power iteration; a change of Hessians takes two products a step

@@ -93,6 +93,7 @@ def summary(findings: Findings) -> dict[str, Any]:
     return {
         "run": recorded.folder.resolve().name,
         "rounds": findings.rounds,
+        "recorded_rounds": len(recorded.records),
         "completed": findings.rounds == len(recorded.records),
         "replay_identical": findings.first_difference is None,
         "replay_difference": _shown(findings.first_difference),
@@ -111,7 +112,7 @@ def summary(findings: Findings) -> dict[str, Any]:
             "rises": int((change > 0).sum()),
         },
         "bounds": {name: _judged(values, change) for name, values in bound_columns(findings).items()},
-        "cosine": {"lowest": float(np.nanmin(cosines(findings))), "mean": float(np.nanmean(cosines(findings)))},
+        "cosine": _lowest_and_mean(cosines(findings)),
         "points": [_point(estimate) for estimate in findings.estimates],
         "departures": departures(recorded.config),
         "caveats": caveats(findings),
@@ -122,14 +123,19 @@ def _shown(found: tuple[int, list[str]] | None) -> dict[str, Any] | None:
     return None if found is None else {"round": found[0], "fields": found[1]}
 
 
+def _lowest_and_mean(values: FloatArray) -> dict[str, float]:
+    known = values[np.isfinite(values)]
+    return {"lowest": float(known.min()), "mean": float(known.mean())} if known.size else {}
+
+
 def _judged(bound: FloatArray, change: FloatArray) -> dict[str, float]:
     """In how many rounds a bound held, how far it lay above the loss change, and in how many it promised a fall."""
-    ratio = bound / np.abs(change)
+    moved = change != 0
     return {
         "held": int((change <= bound).sum()),
         "rounds": len(change),
         "median": float(np.median(bound)),
-        "median_over_change": float(np.median(ratio[np.isfinite(ratio)])) if np.isfinite(ratio).any() else 0.0,
+        "median_over_change": float(np.median(bound[moved] / np.abs(change[moved]))) if moved.any() else np.nan,
         "promised_a_fall": int((bound < 0).sum()),
     }
 
