@@ -66,22 +66,27 @@ def _pooled_inputs(
 
 @triton.jit
 def _convolved(
-    a, b, c, d, source, places, weight, image, y, x, inside, outs,
+    a, source, weight, other, other_weight, places, channels, image, y, x, inside, outs,
     C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, O: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
     S: tl.constexpr, R: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, TURNED: tl.constexpr,
 ):  # fmt: skip
-    """Add the outputs at the upper left, upper right, lower left and lower right pixel of each block.
+    """Outputs at the upper left, upper right, lower left and lower right pixel of each block, on top of a.
 
-    Weights are [out, in, taps] with taps filled up to fours, so that four are read at once; TURNED: [in, out, taps].
+    Channels from C on are those of the other source. Weights are [out, in, taps], or [in, out, taps] where TURNED, with
+    taps filled up to fours that are read at once.
     """
     taps: tl.constexpr = (KH * KW + 3) // 4 * 4
-    for channel in range(C):
+    b, c, d = a, a, a
+    for number in range(channels):
+        channel = number % C
         at = (image * C + channel) * (H * W)
+        values = tl.where(number < C, source, other)
         if TURNED:
-            v = _pooled_inputs(source + at, places + at, y, x, inside, H, W, KH + S, KW + R, P, Q, a.dtype)
+            v = _pooled_inputs(values + at, places + at, y, x, inside, H, W, KH + S, KW + R, P, Q, a.dtype)
         else:
-            v = _inputs(source + at, y * (2 * S), x * (2 * R), inside, H, W, KH + S, KW + R, P, Q, a.dtype)
-        own = weight + ((channel * O + outs if TURNED else outs * C + channel) * taps)[:, None]
+            v = _inputs(values + at, y * (2 * S), x * (2 * R), inside, H, W, KH + S, KW + R, P, Q, a.dtype)
+        own = tl.where(number < C, weight, other_weight)
+        own += ((channel * O + outs if TURNED else outs * C + channel) * taps)[:, None]
         w = ()
         for tap in tl.static_range(0, taps, 4):
             four = tl.load(own + (tap + tl.arange(0, 4))[None, :]).to(a.dtype)
@@ -99,17 +104,17 @@ def _convolved(
     return a, b, c, d
 
 
-@triton.jit(do_not_specialize=["bias_step", "count"])
+@triton.jit(do_not_specialize=["fours", "other_fours", "bias_step", "channels", "count"])
 def convolve(
-    source, weight, other, other_weight, bias, bias_step, outputs, places, count,
+    source, weight, fours, other, other_weight, other_fours, bias, bias_step, outputs, places, channels, count,
     C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, O: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
     KH: tl.constexpr, KW: tl.constexpr, S: tl.constexpr, R: tl.constexpr, P: tl.constexpr, Q: tl.constexpr,
-    MODE: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BIAS: tl.constexpr,
+    MODE: tl.constexpr, BIAS: tl.constexpr,
     TILE: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Outputs of count images of each UE by weights, plus those of another source by other weights.
+    """Outputs of count images of each UE by weights, plus those of another source by other weights (channels = 2 C).
 
-    OWN and OTHER say whether these weights are each UE's "own" or "shared" ("none": there is no other source).
+    From one UE's weights to the next are so many fours, 0 where all share them.
     MODE "pool": the largest of each block where it is positive, and its place; "pick": the value at a given place;
     "back": all pixels, from pooled errors at given places by turned weights.
     """
@@ -128,16 +133,10 @@ def convolve(
     if BIAS:
         a += tl.load(bias + ue * bias_step + safe).to(ACC)[:, None]
     first = ue * count * (C * H * W)
-    size: tl.constexpr = O * C * ((KH * KW + 3) // 4 * 4)
     a, b, c, d = _convolved(
-        a, a, a, a, source + first, places + first, weight + ue * (size if OWN == "own" else 0),
-        image, y, x, inside, safe, C, H, W, O, KH, KW, S, R, P, Q, MODE == "back",
+        a, source + first, weight + ue * (fours * 4), other + first, other_weight + ue * (other_fours * 4),
+        places + first, channels, image, y, x, inside, safe, C, H, W, O, KH, KW, S, R, P, Q, MODE == "back",
     )  # fmt: skip
-    if OTHER != "none":
-        a, b, c, d = _convolved(
-            a, b, c, d, other + first, places + first, other_weight + ue * (size if OTHER == "own" else 0),
-            image, y, x, inside, safe, C, H, W, O, KH, KW, S, R, P, Q, MODE == "back",
-        )  # fmt: skip
     real = inside[None, :] & (outs < O)[:, None]
     plane = (ue * count + image[None, :]) * O + outs[:, None]
     if MODE == "back":
