@@ -31,9 +31,14 @@ needs_kernels = pytest.mark.skipif(
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a GPU")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def kernels_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pooled_module, "kernels_run_on", lambda example: True)
+
+
+@pytest.fixture(autouse=INTERPRETED and DEVICE == "cpu")
+def kernels_interpreted(kernels_everywhere: None) -> None:
+    """The interpreter takes a CPU's tensors."""
 
 
 def training(**options: Any) -> LocalTraining:
@@ -211,19 +216,21 @@ def test_what_is_not_a_number_reaches_the_outputs() -> None:
         (convolution((6, 3, 9, 9)), (Relu(), HALVING)),
     ],
 )
+@pytest.mark.usefixtures("kernels_everywhere")
 def test_other_links_stay_as_they_are(layer: Convolution, then: Any) -> None:
     link = Link(layer, then)
     assert pooled(link, torch.zeros(1)) is link
 
 
 @pytest.mark.parametrize("then", [(Relu(), HALVING, Flatten()), (HALVING, Relu(), Flatten())])
+@pytest.mark.usefixtures("kernels_everywhere")
 def test_relu_and_pooling_join_the_convolution_in_either_order(then: Any) -> None:
     link = pooled(Link(convolution((6, 3, 5, 5)), then), torch.zeros(1))
     assert isinstance(link, PooledLink)
     assert link.then == (Flatten(),)
 
 
-def test_without_kernels_for_a_device_links_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter takes a CPU's tensors")
+def test_without_kernels_for_a_device_links_stay_as_they_are() -> None:
     link = Link(convolution((6, 3, 5, 5)), (Relu(), HALVING))
     assert pooled(link, torch.zeros(1)) is link
