@@ -7,7 +7,7 @@ import numpy as np
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.baselines import quick_bound
 from hpfl.planning.estimates import Estimate, estimate, moved
-from hpfl.planning.hearing import hearing
+from hpfl.planning.hearing import hearing, spent
 from hpfl.planning.outcome import finish_plan
 from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
 from hpfl.planning.ratio import best_set, seconds_of, typical_seconds
@@ -19,9 +19,9 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan
     """The set of greatest expected loss decrease per second, from sketches of all updates; every edge hears of it."""
     del stream
     found, memory = estimate(problem, memory)
-    scheduled, step = choose(task_of(problem), found)
+    scheduled, step = choose(without(task_of(problem), spent(problem, memory)), found)
     plan = finish_plan(problem, allocate(problem, scheduled), "fastest", lower_bound=quick_bound(problem))
-    hears, memory = hearing(problem, scheduled, memory, uploads_s=plan.round_latency_s)
+    hears, memory = hearing(problem, scheduled, memory, uploads_s=plan.round_latency_s, curvature=found.curvature)
     plan = replace(plan, step_scale=step, broadcast="all", hears=hears, noise_scale=found.noise_scale)
     return plan, moved(memory, found.updates[scheduled].mean(axis=0), step)
 
@@ -40,6 +40,14 @@ def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
     scheduled = best_set(task, lambda sets: per_second(found.service(sets, step), seconds(sets)))
     age = 0 if found.unpriced else int(task.problem.staleness[scheduled].max())
     return scheduled, min(step, found.step_for(scheduled, age)) if age else step
+
+
+def without(task: Task, edges: BoolArray) -> Task:
+    """The task of choosing among the other edges, and those that must upload."""
+    allowed = task.allowed & (~edges | task.must)
+    if not allowed.any():
+        return task
+    return replace(task, allowed=allowed, most=min(task.most, int(allowed.sum())))
 
 
 def per_second(gain: FloatArray, seconds: FloatArray) -> FloatArray:

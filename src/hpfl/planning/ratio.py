@@ -12,7 +12,7 @@ import numpy as np
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
+from hpfl.planning.problem import BoolArray, FloatArray, IntArray
 from hpfl.planning.solo import solo_slack_s
 from hpfl.planning.task import Task
 
@@ -30,21 +30,16 @@ Score = Callable[[BoolArray], FloatArray]
 
 @dataclass(frozen=True, kw_only=True)
 class Seconds:
-    """How long a round with each of many sets takes, nearly; `overhead_s` comes on top of every one.
-
-    `after_s` [K] is what an edge that uploads makes the next round wait for, beyond what half of the edges do.
-    """
+    """How long a round with each of many sets takes, nearly; `overhead_s` comes on top of every one."""
 
     lines: Lines | None
     bandwidth_hz: float
     overhead_s: float
-    after_s: FloatArray
 
     def __call__(self, sets: BoolArray) -> FloatArray:
         """Seconds for each row of `sets`."""
         uploads_s = np.zeros(len(sets)) if self.lines is None else self.lines.least_latency_s(sets, self.bandwidth_hz)
-        after_s: FloatArray = np.where(sets, self.after_s, 0.0).max(axis=1)
-        return np.maximum(self.overhead_s + uploads_s + after_s, _SHORTEST_S)
+        return np.maximum(self.overhead_s + uploads_s, _SHORTEST_S)
 
 
 def seconds_of(task: Task) -> Seconds:
@@ -57,16 +52,7 @@ def seconds_of(task: Task) -> Seconds:
         high_s = allocate(problem, task.allowed).round_latency_s
         marks_s = np.geomspace(low_s, max(high_s, 1.001 * low_s), _CELLS + 1)
         lines = tabulate(load, task.allowed, (marks_s[:-1], marks_s[1:]), bandwidth_hz=problem.bandwidth_hz)
-    return Seconds(
-        lines=lines, bandwidth_hz=problem.bandwidth_hz, overhead_s=problem.overhead_s, after_s=_after_s(problem)
-    )
-
-
-def _after_s(problem: RoundProblem) -> FloatArray:
-    """An edge that uploaded computes on the new model next, and the sketches of all wait for it."""
-    if problem.renewal_s is None:
-        return np.zeros(problem.num_edges)
-    return np.maximum(problem.renewal_s - np.median(problem.renewal_s), 0.0)
+    return Seconds(lines=lines, bandwidth_hz=problem.bandwidth_hz, overhead_s=problem.overhead_s)
 
 
 def typical_seconds(task: Task, seconds: Seconds) -> tuple[FloatArray, FloatArray]:

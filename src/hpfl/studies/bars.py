@@ -5,7 +5,7 @@ from typing import Any
 
 from hpfl.studies.converged import accuracy_bars, converged_rows
 from hpfl.studies.intervals import Interval, geometric
-from hpfl.studies.time_to_accuracy import FIXED, Rows, Setting, run_rows
+from hpfl.studies.time_to_accuracy import FIXED, LONGER, Rows, Setting, run_rows
 
 Cell = Mapping[int, Mapping[str, Any]]
 """Runs of one cell of the grid, by seed."""
@@ -62,7 +62,7 @@ def _of(runs: Sequence[Mapping[str, Any]], data: str, setting: Setting) -> Itera
 def _cell(here: Sequence[Mapping[str, Any]], place: dict[str, Any]) -> Iterator[dict[str, Any]]:
     ours = _by_seed(here, "fastest", "auto")
     rivals = {name: _better(here, name) for name in dict.fromkeys(row["planner"] for row in here) if name != "fastest"}
-    rivals = {name: cell for name, cell in rivals.items() if cell}
+    rivals = {name: cell for name, cell in rivals.items() if cell and name not in LONGER}
     fixed = {name: cell for name, cell in rivals.items() if name in FIXED}
     if not ours:
         return

@@ -1,7 +1,7 @@
 """Study `time-to-accuracy`: simulated seconds, joules and bits to a personalised accuracy, planner by planner."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -31,7 +31,12 @@ ABLATIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "fastest, 512 floats": ("auto", ("planning.planner=fastest", "planning.sketch_size=512")),
     "fastest, no price of age": ("scheduled", ("planning.planner=fastest", "planning.staleness_price=none")),
 }
-"""Who hears, and what is changed. Age has a price only where not everybody hears."""
+"""Who hears, and what is changed. Age has a price only where not all hear, a high one for long steps."""
+_LONGER = ("planning.planner=fastest", "learning.outer_lr=0.5")
+LONGER: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "fastest, longer step": ("scheduled", _LONGER),
+    "fastest, longer step, no price of age": ("scheduled", (*_LONGER, "planning.staleness_price=none")),
+}
 FIXED = ("full", *_RANDOM)
 """Rules that always take as many edges."""
 SYSTEMS: Mapping[str, str] = {"FL": "fl", "PFL": "pfl", "HFL": "hfl"}
@@ -65,6 +70,7 @@ class Setting:
     rounds: int
     stop_at_s: float
     evaluate_every: int = 1
+    ablations: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=lambda: ABLATIONS)
     systems: tuple[str, ...] = ()
     long: Long | None = None
 
@@ -79,6 +85,7 @@ FULL: Mapping[str, Setting] = {
         clocks=("round", "event"),
         rounds=250,
         stop_at_s=700.0,
+        ablations={**ABLATIONS, **LONGER},
         systems=tuple(SYSTEMS),
         long=Long(seconds=1170.0, skews=(0.0, 1.0)),
     ),
@@ -129,11 +136,12 @@ def _of(data: str, setting: Setting, seed: int) -> Iterator[Part]:
     for place in barred:
         yield _part(data, setting, place, PLANNERS[place.planner])
     yield from _long(data, setting, seed)
-    for skew, (name, (broadcast, changes)) in product(_ends(setting.skews), ABLATIONS.items()):
-        yield _part(data, setting, Place(setting.clocks[0], skew, name, broadcast, seed), changes)
+    for skew, (name, (broadcast, changes)) in product(_ends(setting.skews), setting.ablations.items()):
+        place = Place(setting.clocks[0], skew, name, broadcast, seed)
+        yield _named(_part(data, setting, place, changes), "ablations")
     for name in setting.systems:
         place = Place(setting.clocks[0], setting.skews[0], name, "scheduled", seed)
-        yield _part(data, setting, place, (), system=SYSTEMS[name])
+        yield _named(_part(data, setting, place, (), system=SYSTEMS[name]), "systems")
     for place in grid[len(barred) :]:
         yield _part(data, setting, place, PLANNERS[place.planner])
 
@@ -163,12 +171,17 @@ def _long(data: str, setting: Setting, seed: int) -> Iterator[Part]:
         changes = (*PLANNERS[planner], f"training.rounds={setting.long.rounds}")
         part = _part(data, setting, place, (*changes, f"evaluation.every={setting.long.evaluate_every}"))
         yield replace(
-            part,
-            name=f"{data}/{CONVERGED}/skew-{skew:g}/{planner}/{broadcast}/seed-{seed}",
+            _named(part, CONVERGED),
             labels={**part.labels, "aim": CONVERGED},
             stop_at_accuracy=None,
             stop_at_s=setting.long.seconds,
         )
+
+
+def _named(part: Part, kind: str) -> Part:
+    """A part outside the grid, whose name has its kind in place of the clock."""
+    data, _, rest = part.name.split("/", 2)
+    return replace(part, name=f"{data}/{kind}/{rest}")
 
 
 def _part(data: str, setting: Setting, place: Place, changes: Sequence[str], *, system: str | None = None) -> Part:

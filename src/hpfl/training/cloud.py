@@ -105,11 +105,11 @@ def step(
 def hearers(aggregated: BoolArray, plan: Plan, settings: CloudSettings) -> BoolArray:
     """The edges that receive the new model: the aggregated ones, or all (docs/errata.md, row 8).
 
-    `broadcast = "auto"` leaves that to the plan; one that has no wish means the aggregated, who always hear: they have
-    nothing left to send.
+    `broadcast = "auto"` leaves that to the plan; one that has no wish means the aggregated. A plan that leaves an
+    aggregated edge alone must not call it before it has heard.
     """
     wish = plan.broadcast if settings.broadcast == "auto" else settings.broadcast
     if wish != "all":
         return aggregated
     chosen = plan.hears if settings.broadcast == "auto" else None
-    return np.ones_like(aggregated) if chosen is None else chosen | aggregated
+    return np.ones_like(aggregated) if chosen is None else chosen
