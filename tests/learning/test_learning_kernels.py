@@ -10,7 +10,7 @@ import torch
 from cohort_examples import EXAMPLES, SIZES, Segments, images, updates
 from torch import Tensor, nn
 
-from hpfl.learning import LocalTraining, TestData
+from hpfl.learning import LearningError, LocalTraining, TestData
 from hpfl.learning.chain import pooled as pooled_module
 from hpfl.learning.chain.convolution import Convolution, Geometry
 from hpfl.learning.chain.delta import Delta
@@ -187,7 +187,11 @@ def test_rounded_products_cost_a_few_digits(name: str, products: Any) -> None:
     calm = training(inner_lr=0.03)
     expected = updates(example.cohort(calm), example.start).update
     for layerwise in (True, False):
-        cohort = example.cohort(calm, device=DEVICE, dtype=torch.float32, products=products, layerwise=layerwise)
+        try:
+            cohort = example.cohort(calm, device=DEVICE, dtype=torch.float32, products=products, layerwise=layerwise)
+        except LearningError:  # a layer does not take bfloat16, as `test_learning_precision` checks
+            assert products == "bf16"
+            continue
         result = updates(cohort, example.start).update
         assert result.dtype == torch.float32
         assert (result.double().cpu() - expected).norm() < 0.1 * expected.norm()

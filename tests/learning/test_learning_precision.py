@@ -53,6 +53,13 @@ def test_products_in_bfloat16_cost_a_few_digits(name: str, layerwise: bool, monk
     assert 1e-5 * exact.norm() < (rounded.double() - exact).norm() < 0.1 * exact.norm()
 
 
+def test_a_model_that_does_not_compute_in_bfloat16_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpfl.learning.cohort.check_products", lambda *given: None)
+    training = LocalTraining(inner_lr=0.03, outer_lr=0.1)  # layer norm does not, on a CPU
+    with pytest.raises(LearningError, match=r"in which this model does not compute .* wanted 'tf32' or 'float32'"):
+        EXAMPLES["layer norm"]().cohort(training, dtype=torch.float32, products="bf16")
+
+
 def test_settings_are_put_back_after_rounded_products() -> None:
     before = torch.backends.cuda.matmul.allow_tf32
     with repeatable("bf16", CPU):

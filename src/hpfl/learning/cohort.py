@@ -2,7 +2,6 @@
 
 cohort = Cohort(task, LocalTraining(inner_lr=0.03, outer_lr=0.07), inputs=x, targets=y, shards=shards)
 updates = cohort.updates(w, ues=ues, groups=edge_of_ue[ues], num_groups=K, streams=streams, key=round)
-figures = cohort.evaluate(w, test, inner_lr=0.03)
 """
 
 from collections.abc import Callable
@@ -14,13 +13,13 @@ from torch import Tensor
 
 from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
 from hpfl.learning.chain.engine import ChainEngine
-from hpfl.learning.engine import Engine, Losses, Sums, shares_of
+from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
 from hpfl.learning.errors import LearningError
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.outcome import CohortUpdates, Evaluation, TestData
-from hpfl.learning.precision import Products, check_products, repeatable
+from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.replay import LEAST_SHARE, EvaluationReplay, Pool, Replay
 from hpfl.learning.store import Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.task import Task, check_model
@@ -79,6 +78,7 @@ class Cohort:
         self._whole = Layout.of(self.samples.shards.sizes, padding)
         self._drawn = Layout.of(np.minimum(self.samples.shards.sizes, training.batch_size or 2**62), padding)
         self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.samples.one_ue(2))
+        check_computes(products, self.device, lambda: try_one(self._engine, self.task, self.samples.one_ue(2)))
         self._store: Store | None = None
         self._needs: dict[tuple[object, ...], int] = {}  # peak bytes of one UE
         self._tried: dict[object, int] = {}  # width of the UE they were measured on
@@ -246,9 +246,8 @@ class Cohort:
             self._pool = self._pool or Pool()
             sizes, members = tests.shards.sizes, parts[1].layout.members
             batches = [whole_batch(tests, own, max(int(sizes[own].max()), 1)) for own in members]
-            self._evaluations[key] = EvaluationReplay.record(
-                *parts, start, tests=batches, training=training, pool=self._pool
-            )
+            record = EvaluationReplay.record
+            self._evaluations[key] = record(*parts, start, tests=batches, training=training, pool=self._pool)
         return self._evaluations[key]
 
     def _whole_batch(self, ues: IntArray) -> Batch:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hpfl.learning.batches import Batch
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.task import Task
 from hpfl.rng import FloatArray, IntArray
 
 
@@ -79,6 +80,12 @@ class Engine(Protocol):
 
     def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> ChunkEvaluation:
         """Losses and accuracies before and after the inner steps of `training`."""
+
+
+def try_one(engine: Engine, task: Task, batch: Batch) -> None:
+    """Compute the update of one UE's batch for nobody."""
+    start = task.flat_template()
+    engine.updates(start, [{"support": batch}], Sums(torch.zeros_like(start).unsqueeze(0), start.new_ones(1, 1)))
 
 
 def shares_of(groups: IntArray, num_groups: int, weights: FloatArray | None) -> FloatArray:

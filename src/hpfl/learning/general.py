@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch.func import grad_and_value, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hpfl.learning.batches import Batch
-from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
+from hpfl.learning.engine import ChunkEvaluation, Losses, Sums, try_one
 from hpfl.learning.losses import correct
 from hpfl.learning.objective import OBJECTIVES, Gradient, LocalTraining, Role, adapted
 from hpfl.learning.task import Task
@@ -84,13 +85,10 @@ class GeneralEngine:
 
     def _batches(self, example: Batch) -> bool:
         """Whether torch can batch the whole computation over UEs; recurrent layers, for one, it cannot."""
-        start = self.task.flat_template()
-        total = torch.zeros_like(start).unsqueeze(0)
-        sums = Sums(total, torch.ones_like(total[:, :1]))
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="There is a performance drop")
             try:
-                self.updates(start, [{"support": example}], sums)
+                try_one(self, self.task, example)
             except (RuntimeError, UserWarning):
                 return False
         return True
@@ -113,7 +111,9 @@ class GeneralEngine:
         return ChunkEvaluation(*engine._each(engine._evaluate, parameters, False, (_arrays(train), _arrays(test))))
 
     def _each(self, function: Callable[..., tuple[Tensor, ...]], parameters: Tensor, rows: bool, data: Any) -> Any:
-        with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention cannot be differentiated twice
+        # fused kernels of attention and of recurrent layers cannot be differentiated twice
+        recurrent = any(isinstance(part, nn.RNNBase) for part in self.task.module.modules())
+        with sdpa_kernel(SDPBackend.MATH), _without_cudnn() if recurrent else nullcontext():
             return self._each_by_math(function, parameters, rows, data)
 
     def _each_by_math(
@@ -153,6 +153,11 @@ class GeneralEngine:
         inputs, targets, weights = test
         hits = correct(self.task.outputs(parameters, inputs), targets)
         return weights.sum() * torch.nan if hits is None else (hits * weights).sum()
+
+
+def _without_cudnn() -> AbstractContextManager[None]:
+    flags: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=False)
+    return flags
 
 
 def _arrays(batch: Batch) -> Arrays:

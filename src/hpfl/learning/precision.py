@@ -1,6 +1,6 @@
 """Which arithmetic products may use: float32 as it is, or TensorFloat-32 and bfloat16, faster at about three digits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Literal
 
@@ -27,6 +27,19 @@ def check_products(products: Products, device: torch.device, dtype: torch.dtype,
         raise LearningError(f"{found}, which only pays on a GPU, and the device is {device}; wanted 'float32'")
     if torch.cuda.get_device_capability(device)[0] < 8:
         raise LearningError(f"{found}; {torch.cuda.get_device_name(device)} has no such products, wanted 'float32'")
+
+
+def check_computes(products: Products, device: torch.device, trial: Callable[[], object]) -> None:
+    """Refuse bfloat16 for a model of whose layers one does not take it, as a trial tells."""
+    if products != "bf16":
+        return
+    try:
+        with repeatable(products, device):
+            trial()
+    except RuntimeError as error:
+        raise LearningError(
+            f"learning.dtype is 'bf16', in which this model does not compute ({error}); wanted 'tf32' or 'float32'"
+        ) from error
 
 
 @contextmanager

@@ -72,6 +72,7 @@ class EvaluationReplay:
     start: Tensor  # [P]
     figures: Tensor  # [4, N] in bucket order
     place: IntArray  # [N]: where each UE's figures lie
+    tests: Sequence[Batch]  # held, since the recording reads them where they lie
 
     @staticmethod
     def record(
@@ -85,7 +86,7 @@ class EvaluationReplay:
             return torch.cat([part.stacked() for part in parts], 1)
 
         graph, figures = _recorded(once, pool)
-        return EvaluationReplay(graph, own_start, figures, _places(store))
+        return EvaluationReplay(graph, own_start, figures, _places(store), tests)
 
     def run(self, start: Tensor) -> Tensor:
         """Figures [4, N] of all UEs."""

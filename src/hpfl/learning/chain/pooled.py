@@ -90,6 +90,7 @@ class Kernels:
         (outputs, places), back = results, mode == "back"
         (rows, weight), (other, other_weight) = ((r.contiguous(), _in_fours(w)) for r, w in (sources[0], sources[-1]))
         other, other_weight = other.to(rows.dtype), other_weight.to(weight.dtype)
+        bias = bias if bias is None else bias.contiguous()
         sizes = self._back_sizes(rows, outputs) if back else self._sizes(rows, self.layer.geometry.padding)
         tiles = WIDE if sizes["O"] > NARROW.outputs else NARROW
         blocks = (sizes["OH"] + back) // 2 * ((sizes["OW"] + back) // 2)
@@ -97,7 +98,7 @@ class Kernels:
         with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
             kernels.convolve[grid](
                 rows, weight, _fours(weight), other, other_weight, _fours(other_weight),
-                weight if bias is None else bias.contiguous(), 0 if bias is None or bias.ndim == 1 else bias.stride(0),
+                weight if bias is None else bias, 0 if bias is None or bias.ndim == 1 else bias.stride(0),
                 outputs, places, len(sources) * sizes["C"], rows.shape[1], **sizes, MODE=mode, BIAS=bias is not None,
                 TILE=tiles.outputs, BLOCK=tiles.blocks, ACC=kernels.sum_type(rows.dtype), num_warps=tiles.warps,
             )  # fmt: skip
@@ -224,7 +225,7 @@ def _suits(layer: Convolution) -> bool:
 def _in_fours(weight: Tensor) -> Tensor:
     """Weights [..., taps], filled up to a multiple of four."""
     flat = weight.flatten(-2)
-    return torch.nn.functional.pad(flat, (0, -flat.shape[-1] % 4))
+    return torch.nn.functional.pad(flat, (0, -flat.shape[-1] % 4)).contiguous()
 
 
 def _fours(weight: Tensor) -> int:
