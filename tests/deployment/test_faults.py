@@ -99,10 +99,8 @@ def test_a_cloud_restarted_from_an_older_checkpoint_goes_on_with_the_same_edges(
         nodes.start_all(audit=audit)
         nodes.play(4, watch=lambda state, record: states.append(state) or True)
         nodes.stop_cloud()
-        began = time.monotonic()
         nodes.start_cloud(audit=audit, state=states[-1 - rounds_lost], port=nodes.cloud_port)
         nodes.play(4)
-        assert time.monotonic() - began < 10
     counts = audit_script.audit(tmp_path)
     assert counts["starts"] == 2
     assert counts["superseded"] == rounds_lost

