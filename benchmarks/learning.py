@@ -14,6 +14,8 @@ measured where they are installed, each of which may want an environment of its 
     pip install pfl torch                # rows "pfl-research": its user training step, without its data loading
     pip install flwr torch               # rows "flower": its messages and averaging around the hand loop's step, in one
                                          # process, without the worker processes of its own simulation
+    pip install "flwr[simulation]" torch # row "flower simulation": the same step in its own simulation, by worker
+                                         # processes on all cores (benchmarks/flower_simulation.py)
 """
 
 import argparse
@@ -395,6 +397,17 @@ def against(work: str, job: Job, bars: dict[str, float | None], repeat: int) -> 
     return rows
 
 
+def simulated(job: Job, arguments: argparse.Namespace) -> list[Row]:
+    """Ours, then Flower's own simulation of the same job: its workers would be in the way of taking turns."""
+    if not installed("flwr", "ray"):
+        return []
+    from flower_simulation import round_seconds
+
+    own = timed(ours(job, "cpu"), arguments.repeat, "cpu")
+    seconds = round_seconds(arguments.repeat, arguments.data_dir)
+    return [Row("exact MAML, J1", own, "s", 8, seconds >= 8 * own, "flower simulation", seconds / own)]
+
+
 def cpu_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     sizes = np.full(UES, 300)
 
@@ -409,6 +422,7 @@ def cpu_rows(arguments: argparse.Namespace) -> Iterator[Row]:
             {"hand loop": 2, "torch.func": None, "jax": 1.6, "flower": None},
             arguments.repeat,
         ),
+        "exact MAML, J1, simulated": lambda: simulated(mlp(0.03, None), arguments),
         "exact MAML, J2": lambda: against(
             "exact MAML, J2", mlp(0.03, 32), {"hand loop": 6, "torch.func": 3, "jax": None}, arguments.repeat
         ),
