@@ -27,6 +27,7 @@ from hpfl.deployment.status import Board, write_status
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
 from hpfl.reporting.store import SUMMARY, RunStore, read_rounds
 from hpfl.reporting.summary import environment, summarise
+from hpfl.reporting.timeline import TimelineFile
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
@@ -75,6 +76,7 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
             _write(store, experiment.config, deployment, journal, state)
         while completed and settings.serve and not stop.is_asked:
             time.sleep(0.2)
+        journal.close()
         writing.cancel()
         write_status(out, board.text())
         loop.run(deployment.cloud.stop(completed=completed))
@@ -111,6 +113,7 @@ class _Journal:
         self._config = experiment.config
         self._fingerprint = experiment.fingerprint
         self._store, self._board, self._stop = store, board, stop
+        self._timeline = TimelineFile(store.out)
 
     def recovered(self, start: TrainState) -> TrainState:
         """The newest whole checkpoint, or the start."""
@@ -122,14 +125,20 @@ class _Journal:
         if state.round > self._config.training.rounds:
             raise ConfigError(f"training.rounds is {self._config.training.rounds}; this run has done {state.round}")
         store.rewind(state.round)
+        self._timeline.rewind(state.round)
         store.write_config(to_toml(self._config))
         self.records = read_rounds(store.out)
         self._board.at(state.round, self._config.training.rounds)
         log("starting", round=state.round)
         return state
 
+    def close(self) -> None:
+        """Close what the rounds were written to."""
+        self._timeline.close()
+
     def after_round(self, state: TrainState, record: RoundRecord) -> bool:
         """Record, save when it is time, and say whether to go on."""
+        self._timeline.append(record.phases)
         self._store.append(record)
         self.records.append(record.to_json())
         if state.round % self._every == 0 or self._stop.is_asked or state.round == self._config.training.rounds:

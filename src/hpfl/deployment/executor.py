@@ -16,6 +16,7 @@ from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
 from hpfl.deployment.settings import CloudNodeSettings
+from hpfl.deployment.stretches import RoundTimes, stretches
 from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector, digest_of
 from hpfl.learning import Evaluation
 from hpfl.network.energy import compute_j, transmit_j
@@ -70,8 +71,7 @@ class DeployedExecutor:
         began = time.perf_counter()
         self.loop.run(self._publish(state))
         held = self.loop.run(self.cloud.observe())
-        modelled = self.settings.paced and not self.links.config.planning.sketches
-        spent_s = 0.0 if modelled else time.perf_counter() - began
+        spent_s = 0.0 if self._computes_after_order else time.perf_counter() - began
         num_edges = len(state.base_round)
         sketches = np.zeros((num_edges, sketch_width(self.links.config)))
         active = np.zeros(num_edges, dtype=np.bool_)
@@ -110,7 +110,28 @@ class DeployedExecutor:
             joules=self._joules(observation.links, plan, came),
             clock=observation.clock,
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
+            phases=stretches(self._times(state, observation, measured_s), held, set(orders), came),
         )
+
+    def _times(self, state: TrainState, observation: Observation, measured_s: float) -> RoundTimes:
+        links = observation.links
+        first_s = np.full(len(state.base_round), np.inf)
+        np.minimum.at(first_s, links.edge_of_ue, links.compute_s)
+        modelled = dict(enumerate(first_s.tolist())) if self._computes_after_order else {}
+        return RoundTimes(
+            round=state.round + 1,
+            began_s=state.time_s,
+            ordered_s=state.time_s + observation.spent_s,
+            latency_s=measured_s,
+            time_scale=self.settings.time_scale,
+            computing_s=modelled,
+            model_bits=self.links.model_bits,
+        )
+
+    @property
+    def _computes_after_order(self) -> bool:
+        """Whether the time of computing is the model's, and passes at the UEs before they send."""
+        return self.settings.paced and not self.links.config.planning.sketches
 
     def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
         """Write down what was aggregated; send the new model to `edges`, whose updates are spent."""
