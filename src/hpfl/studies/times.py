@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpfl.studies import time_to_accuracy as times
-from hpfl.studies.bars import comparisons
+from hpfl.studies.bars import bars, comparisons
 from hpfl.studies.cases import Scale
+from hpfl.studies.converged import converged_rows
 from hpfl.studies.parts import Part
 from hpfl.studies.picture import draw
 from hpfl.studies.study import Found, Study, Tables
@@ -20,10 +21,16 @@ def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
 
 
 def tables(found: Sequence[Found]) -> Tables:
-    """`runs`, `cells` of the grid, and `speedups` of `fastest` over every rival."""
+    """`bars` that `fastest` is held to, its `speedups` over every rival, `converged` accuracies, `cells` and `runs`."""
     runs = times.run_rows(found, _EVERY)
     here = {data: setting for data, setting in _EVERY.items() if data in distinct(runs, "data")}
-    return {"speedups": comparisons(runs, here), "cells": times.summary_rows(runs), "runs": runs}
+    return {
+        "bars": bars(found, here),
+        "speedups": comparisons(runs, here),
+        "converged": converged_rows(found),
+        "cells": times.summary_rows(runs),
+        "runs": runs,
+    }
 
 
 def picture(made: Tables, folder: Path) -> list[Path]:
@@ -39,5 +46,5 @@ STUDY = Study(
     parts=parts,
     tables=tables,
     draw=picture,
-    shown=("speedups",),
+    shown=("bars", "speedups"),
 )
