@@ -84,11 +84,11 @@ def _percent(axes: "Axes", values: Sequence[float]) -> None:
         percent_axis(axes, early[0], max(values))
 
 
-def plain_log(axis: Any) -> None:
-    """Marks at 1, 2 and 5 of every decade, written out."""
+def plain_log(axis: Any, *, wide: bool = False) -> None:
+    """Marks at 1, 2 and 5 of every decade, or at 1 alone where there are many decades, written out."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+    axis.set_major_locator(LogLocator(10, subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -100,10 +100,11 @@ def _study(outcome: Outcome, out: Path) -> str:
     links = ", ".join(f'<a href="{escape(name)}">{escape(Path(name).name)}</a>' for name in files)
     missing = f" ({there} of {len(outcome.parts)} runs so far)" if there < len(outcome.parts) else ""
     judged = _statements(part.to_json() for part in outcome.statements) if outcome.statements else ""
-    shown = "".join(_table(outcome.tables[name]) for name in study.shown)
+    notes = "".join(f"<p>{escape(note)}</p>" for note in study.notes(outcome.tables))
+    shown = "".join(_table(outcome.tables[name], name) for name in study.shown)
     return (
         f'<h2 id="{study.name}">{study.name}: {escape(study.title)}{missing}</h2><p>{escape(study.about)}</p>'
-        f'{pictures}<p class="muted">Files: {links}</p>{judged}{shown}{_origin(outcome)}'
+        f'{pictures}<p class="muted">Files: {links}</p>{judged}{notes}{shown}{_origin(outcome)}'
     )
 
 
@@ -112,15 +113,15 @@ def _picture(path: Path, title: str) -> str:
     return f'<figure><img alt="{escape(title)}" src="data:image/svg+xml;base64,{content}"></figure>'
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+def _table(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     if not rows:
         return ""
     columns = [name for name in rows[0] if not name.endswith(("_low", "_high"))]
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(_cell(row, name) for name in columns) + "</tr>" for row in rows)
     return (
-        f"<details><summary>the figures as a table, {len(rows)} rows</summary><div class='scroll'><table><thead><tr>"
-        f"{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+        f"<details><summary>{escape(name)}, as a table of {len(rows)} rows</summary>"
+        f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
     )
 
 

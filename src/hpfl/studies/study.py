@@ -20,12 +20,17 @@ def no_statements(_tables: Tables) -> list[Statement]:
     return []
 
 
+def no_notes(_tables: Tables) -> list[str]:
+    """For a study whose figures need no further word."""
+    return []
+
+
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """One figure, or one question beyond the paper.
 
     `tables` are written as CSV and are all that `draw` and `claims` may look at, so that whoever has the CSV files
-    can draw and judge again; those named in `shown` are small and stand on the page.
+    can draw and judge again; those named in `shown` are small and stand on the page, as do the sentences of `notes`.
     """
 
     name: str
@@ -36,3 +41,4 @@ class Study:
     draw: Callable[[Tables, Path], list[Path]]
     claims: Callable[[Tables], list[Statement]] = no_statements
     shown: tuple[str, ...] = ()
+    notes: Callable[[Tables], list[str]] = no_notes

@@ -44,6 +44,7 @@ def _study(outcome: Outcome, out: Path) -> list[str]:
     lines += [
         f"![{study.title}]({path.relative_to(out).as_posix()})\n" for path in outcome.figures if path.suffix == ".svg"
     ]
+    lines += [f"{note}\n" for note in study.notes(outcome.tables)]
     if outcome.statements:
         lines += ["| statement | | estimate and 95% interval | |", "|---|---|---|---|"]
         rows = [statement.to_json() for statement in outcome.statements]

@@ -13,12 +13,19 @@ Row = Mapping[str, Any]
 
 
 def write_table(folder: Path, name: str, table: Sequence[Row]) -> None:
-    """`name.csv` and `name.json` in `folder`, with the columns of all rows; empty and null where there is nothing."""
+    """`name.csv` and `name.json` in `folder`, with the columns of all rows; empty and null where there is nothing.
+
+    CSV has ten digits, JSON all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     columns = list(dict.fromkeys(column for row in table for column in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table)
+    writer.writerows({column: _short(value) for column, value in row.items()} for row in table)
     atomic.write_text(folder / f"{name}.csv", text.getvalue())
     atomic.write_text(folder / f"{name}.json", json.dumps(list(table), indent=1) + "\n")
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.10g}" if isinstance(value, float) else value

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpfl.studies import time_to_accuracy as times
-from hpfl.studies.bars import bars, comparisons
+from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.cases import Scale
 from hpfl.studies.converged import converged_rows
 from hpfl.studies.parts import Part
@@ -47,4 +47,5 @@ STUDY = Study(
     tables=tables,
     draw=picture,
     shown=("bars", "speedups"),
+    notes=lambda made: slower(made["speedups"]),
 )
