@@ -9,7 +9,7 @@ from hpfl.studies.parts import Part
 from hpfl.studies.study import Found, Rows
 from hpfl.studies.tabulate import Row, differences
 
-LONGER = 2
+LONGER = 4
 """`fastest` takes one or two edges a round, and is given as many times the rounds, which are over far sooner still."""
 
 

@@ -193,7 +193,7 @@ STUDY = Study(
     title="The paper's clock against events",
     about="With clock `round` a called edge starts from zero; with `event` it goes on with what is left, and one that "
     "is not called has computed meanwhile. At the preset computing takes milliseconds and there is little to carry "
-    "over, so UEs 100 times slower, with at most 5 edges a round, are run beside it. `fastest` is given twice the "
+    "over, so UEs 100 times slower, with at most 5 edges a round, are run beside it. `fastest` is given four times the "
     "rounds of the others.",
     parts=parts,
     tables=tables,
