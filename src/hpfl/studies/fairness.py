@@ -162,7 +162,8 @@ STUDY = Study(
     name="fairness",
     title="Personalised accuracy over the UEs, and of the worst tenth",
     about="Every UE adapts the final model by one step on its own data and is tested on its own labels; HFL's UEs too. "
-    "Jain's index is 1 where all UEs fare alike. `fastest` has four times the rounds of the others, which are far shorter.",
+    "Jain's index is 1 where all UEs fare alike. `fastest` has four times the rounds of the others, and they are far "
+    "shorter.",
     parts=parts,
     tables=tables,
     draw=draw,
