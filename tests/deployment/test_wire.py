@@ -73,6 +73,18 @@ def test_every_frame_carries_run_round_base_round_node_and_model():
     assert decode(encode(TAG, accepted=pb.Accepted()))[0] == TAG
 
 
+@settings(deadline=None, max_examples=40)
+@given(length=st.integers(1, 70_000), chunk=st.integers(1, 300_000), ues=st.lists(st.integers(0, 999), max_size=300))
+def test_frames_are_what_protobuf_itself_would_write(length, chunk, ues):
+    vector = np.arange(length, dtype=np.float32)
+    head = {"purpose": pb.UPDATE, "weight": 2.5, "num_samples": 9, "ue": ues}
+    first, *rest = list(vector_frames(TAG, vector, chunk_bytes=max(chunk, length * 4 // 5), **head))
+    content = decode(first)[1].begin
+    expected = pb.Begin(type=pb.FLOAT32, length=length, data=content.data, **head)
+    assert pb.Frame.FromString(first) == pb.Frame(tag=pb.Tag(**vars(TAG)), begin=expected)
+    assert content.data + b"".join(decode(one)[1].chunk.data for one in rest) == vector.tobytes()
+
+
 def frames_of_three():
     return list(vector_frames(TAG, np.arange(30, dtype=np.float32), purpose=pb.UPDATE, chunk_bytes=40))
 

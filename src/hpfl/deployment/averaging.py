@@ -14,6 +14,11 @@ class RunningMean:
         self.weight = 0.0
         self.count = 0
 
+    def restart(self) -> None:
+        """Begin another mean in the same memory."""
+        self._total.fill(0.0)
+        self.weight, self.count = 0.0, 0
+
     def add(self, vector: Vector, weight: float) -> None:
         """One more member."""
         np.multiply(vector, np.float64(weight), out=self._term)  # a plain float would multiply in float32

@@ -47,6 +47,7 @@ class Flock:
         self._roster = ue_roster(settings.ues, experiment.config, settings.number)
         self._slots = max(int(settings.limits.buffer_mb * 1e6 // experiment.spec.nbytes), _LEAST_SLOTS)
         self._frames: list[bytes] = []
+        self._mean = RunningMean(experiment.spec.length)
         self._collecting: Collecting | None = None
         self._evaluating: Evaluating | None = None
         self._gather_until_s = 0.0
@@ -102,7 +103,8 @@ class Flock:
         self, tag: Tag, plan: Seconds, *, paced: bool, within_s: float
     ) -> tuple[RunningMean, dict[int, float]]:
         """The mean of the updates of the UEs in a plan, and the seconds each took; who is late is left out."""
-        mean = RunningMean(self._experiment.spec.length)
+        mean = self._mean
+        mean.restart()
         collecting = Collecting(tag.by(self.name), lambda number, arrival: self._add(mean, number, arrival))
         self._collecting = collecting
         turn = asyncio.Semaphore(self._slots)
