@@ -23,7 +23,7 @@ from hpfl.studies.study import Study
 from hpfl.studies.summary import write_summary
 
 MOST_WORKERS = 8
-"""More processes than this gain nothing on one device."""
+"""Processes that are taken unasked; each holds its data, on a GPU too."""
 _NAMES = f"{', '.join(STUDIES)}; or {', '.join(GROUPS)}."
 
 
@@ -39,10 +39,15 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
     seeds: Annotated[int, typer.Option(help="How many seeds; verdicts need five.", min=1)] = 5,
     first_seed: Annotated[int, typer.Option(help="The first of them.", min=0)] = 0,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run only parts whose name contains this; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Run only those runs whose name contains this; given several times, all of them. Such as mnist."
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
-    workers: Annotated[int, typer.Option(help="Runs side by side; 0: as many as there are cores.", min=0)] = 0,
+    workers: Annotated[
+        int, typer.Option(help="Runs side by side; 0: as many as there are cores, at most 8.", min=0)
+    ] = 0,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
     ] = None,
@@ -52,17 +57,20 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
 ) -> None:
     """Run the sweeps behind figures of the paper, draw them, judge its claims, and write one page: OUT/index.html.
 
-    Runs that are done are skipped, so an interrupted study goes on where it stopped, and folders of runs made on
-    several machines merge by copying them together.
+    Figures 3 to 11 are the paper's; planner-gap, clocks, orders (of the gradient), fairness, sensitivity and
+    time-to-accuracy go beyond it. Runs that are done are skipped, so an interrupted study goes on where it stopped, and
+    folders of runs made on several machines merge by copying them together. The page tells of other studies too
+    that are complete in OUT.
     """
     scale, wanted = QUICK if quick else FULL, _chosen(names)
+    if out is not None and out.exists() and not out.is_dir():
+        refuse(f"--out {out} is a file; wanted a folder")
     folder = out or Path("runs") / ("reproduction-quick" if quick else "reproduction")
     every = list(range(first_seed, first_seed + seeds))
     parts = _parts(wanted, scale, every, only or ())
     complete = no_run or _run(parts, folder, device=device, workers=workers, data_dir=data_dir)
-    _report(
-        wanted, scale, every, folder, " ".join(["hpfl", "reproduce", *map(shlex.quote, names), *_said(quick, seeds)])
-    )
+    command = ["hpfl", "reproduce", *names, *_said(quick, seeds, first_seed)]
+    _report(wanted, scale, every, folder, shlex.join(command))
     if not complete:
         raise typer.Exit(130)
 
@@ -100,9 +108,10 @@ def _run(parts: Sequence[Part], folder: Path, *, device: str, workers: int, data
         )
 
 
-def _report(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], folder: Path, command: str) -> None:
+def _report(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], folder: Path, command: str) -> None:
+    """Tables, figures, verdicts and page of these studies, and of others that are complete in the folder."""
     try:
-        outcomes = collect(studies, scale, seeds, folder)
+        outcomes = collect(wanted, scale, seeds, folder)
     except FiguresUnavailableError as error:
         refuse(str(error))
     if not outcomes:
@@ -116,8 +125,11 @@ def _report(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], folder
     Console().print(f"Page in {page}", soft_wrap=True)
 
 
-def _said(quick: bool, seeds: int) -> list[str]:
-    return (["--quick"] if quick else []) + ([f"--seeds {seeds}"] if seeds != 5 else [])
+def _said(quick: bool, seeds: int, first_seed: int) -> list[str]:
+    """The options that decide which runs there are, where they are not the usual ones."""
+    given = {"--seeds": (seeds, 5), "--first-seed": (first_seed, 0)}
+    numbers = [word for name, (value, usual) in given.items() if value != usual for word in (name, str(value))]
+    return [*(["--quick"] if quick else []), *numbers]
 
 
 def _show_claims(judged: Sequence[Mapping[str, Any]]) -> None:

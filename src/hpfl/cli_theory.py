@@ -50,6 +50,7 @@ def theory_command(
     tells of the rounds until then.
     """
     options = theory.Options(points=points, ues=ues, device=device, data_dir=data_dir)
+    read_run(run)
     folder = out or run
     if folder.exists() and not folder.is_dir():
         refuse(f"--out {folder} is a file; wanted a folder")

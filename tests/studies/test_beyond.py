@@ -9,7 +9,7 @@ from rich.console import Console
 
 import hpfl
 from hpfl.studies import clocks, fairness, fig3, fig4, orders, planner_gap, sensitivity
-from hpfl.studies.beyond import LONGER, less
+from hpfl.studies.beyond import TIMES_THE_ROUNDS, less
 from hpfl.studies.cases import FULL, QUICK
 from hpfl.studies.catalogue import GROUPS, STUDIES
 from hpfl.studies.parts import Part, done
@@ -257,7 +257,7 @@ def test_a_seed_adds_few_runs():
 
 def test_fastest_is_given_more_rounds():
     part = next(part for part in fairness.parts(QUICK, [0]) if part.labels["planner"] == "fastest")
-    assert part.config.training.rounds == LONGER * QUICK.setups["mnist"].rounds
+    assert part.config.training.rounds == TIMES_THE_ROUNDS * QUICK.setups["mnist"].rounds
     assert not part.timed
 
 

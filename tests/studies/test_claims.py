@@ -10,7 +10,7 @@ from hpfl.studies.claims import CLAIMS, LEAST_SEEDS, Statement, judge
 from hpfl.studies.intervals import arithmetic
 
 
-def statement(values, claim="C1", **bounds):
+def statement(values, claim="C3", **bounds):
     return Statement(claim=claim, text="t", unit="share", values=tuple(values), **(bounds or {"least": 0.0}))
 
 
@@ -52,6 +52,15 @@ def test_a_claim_is_as_good_as_its_weakest_statement():
     assert found["verdict"] == "does not hold"
     assert found["estimate"] == pytest.approx(statistics.fmean(wrong))
     assert len(found["parts"]) == 3
+
+
+def test_a_claim_about_two_data_sets_does_not_hold_by_one():
+    sure = [1.0, 1.1, 1.2, 1.0, 1.1]
+    ours = Statement(claim="C1", data="mnist", text="t", unit="points", values=tuple(sure), least=0.0)
+    theirs = Statement(claim="C1", data="cifar10", text="t", unit="points", values=tuple(sure), least=0.0)
+    assert judge([ours])[0]["verdict"] == "inconclusive"
+    assert "nothing was run on cifar10" in judge([ours])[0]["decided_by"]
+    assert judge([ours, theirs])[0]["verdict"] == "holds"
 
 
 def test_claims_come_in_the_papers_order():

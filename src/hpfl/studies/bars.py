@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpfl.studies.converged import accuracy_bars, converged_rows
-from hpfl.studies.intervals import Interval, geometric
+from hpfl.studies.intervals import geometric
 from hpfl.studies.time_to_accuracy import FIXED, LONGER, Rows, Setting, run_rows
 
 Cell = Mapping[int, Mapping[str, Any]]
@@ -62,10 +62,8 @@ def _of(runs: Sequence[Mapping[str, Any]], data: str, setting: Setting) -> Itera
 def _cell(here: Sequence[Mapping[str, Any]], place: dict[str, Any]) -> Iterator[dict[str, Any]]:
     ours = _by_seed(here, "fastest", "auto")
     rivals = {name: _better(here, name) for name in dict.fromkeys(row["planner"] for row in here) if name != "fastest"}
-    rivals = {name: cell for name, cell in rivals.items() if cell and name not in LONGER}
+    rivals = {name: cell for name, cell in rivals.items() if set(cell) & set(ours) and name not in LONGER}
     fixed = {name: cell for name, cell in rivals.items() if name in FIXED}
-    if not ours:
-        return
     for name, cell in rivals.items():
         yield place | _against(name, cell, ours, place)
     if fixed:
@@ -76,7 +74,8 @@ def _cell(here: Sequence[Mapping[str, Any]], place: dict[str, Any]) -> Iterator[
 def _against(rival: str, theirs: Cell, ours: Cell, place: Mapping[str, Any]) -> dict[str, Any]:
     seeds = sorted(set(ours) & set(theirs))
     ratios = [_seconds(theirs[seed]) / _seconds(ours[seed]) for seed in seeds]
-    found = geometric(ratios) or Interval(float("nan"), None, None, 0)
+    found = geometric(ratios)
+    assert found is not None  # rivals without a common seed are left out
     bar = BARS.get(place["data"], {}).get(rival) if place["clock"] == "round" else None
     arrived = all(ours[seed]["reached"] for seed in seeds)
     return {
@@ -141,9 +140,10 @@ def _calm_bars(runs: Sequence[Mapping[str, Any]], ends: Sequence[Mapping[str, An
 def _planning_bars(runs: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Mean planning time of a round, over all runs of `fastest`."""
     for data in dict.fromkeys(row["data"] for row in runs):
-        here = [row["planning_ms"] for row in runs if row["data"] == data and row["planner"] == "fastest"]
+        own = (row for row in runs if row["data"] == data and row["planner"] == "fastest")
+        here = {(_place(row), row["broadcast"]): row["planning_ms"] for row in own}
         if here:
-            mean = sum(here) / len(here)
+            mean = sum(here.values()) / len(here)
             yield _bar("planning time of a round, ms", data, mean, wanted=PLANNING_MS, seeds=len(here))
 
 

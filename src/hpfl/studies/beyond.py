@@ -9,14 +9,14 @@ from hpfl.studies.parts import Part
 from hpfl.studies.study import Found, Rows
 from hpfl.studies.tabulate import Row, differences
 
-LONGER = 4
+TIMES_THE_ROUNDS = 4
 """`fastest` takes one or two edges a round, and is given as many times the rounds, which are over far sooner still."""
 
 
 def hpfl_case(scale: Scale, data: str, seed: int, *, planner: str, vary: Mapping[str, Any] | None = None) -> Part:
     """HPFL with a planner, `fastest` with more rounds; every other equals what figures 3 and 4 run."""
     setup = scale.setups[data]
-    length = {"training.rounds": LONGER * setup.rounds, "evaluation.every": LONGER * setup.every}
+    length = {"training.rounds": TIMES_THE_ROUNDS * setup.rounds, "evaluation.every": TIMES_THE_ROUNDS * setup.every}
     return case(scale, data, seed, planner=planner, vary={**(length if planner == "fastest" else {}), **(vary or {})})
 
 

@@ -23,6 +23,15 @@ CLAIMS: Mapping[str, str] = {
     "and far below a round's latency.",
     "C9": "Planning time and loss drop rise and fall together.",
 }
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "C1": ("mnist", "cifar10"),
+    "C2": ("mnist", "cifar10"),
+    "C4": ("mnist", "cifar10"),
+    "C5": ("mnist", "cifar10"),
+    "C7": ("mnist", "cifar10"),
+    "C8": ("mnist", "cifar10"),
+}
+"""Data sets that a claim speaks of: it does not hold by the runs of one of them alone."""
 _RANK: Mapping[Verdict, int] = {"does not hold": 0, "inconclusive": 1, "holds": 2}
 
 
@@ -38,6 +47,8 @@ class Statement:
     text: str
     unit: str
     values: tuple[float, ...]
+    data: str = ""
+    """The data set it is about; a sample of one (`mnist-mini`) counts as that."""
     least: float = -math.inf
     most: float = math.inf
 
@@ -70,6 +81,7 @@ class Statement:
         found = self.interval
         return {
             "claim": self.claim,
+            "data": self.data,
             "statement": self.text,
             "unit": self.unit,
             "verdict": self.verdict,
@@ -85,6 +97,7 @@ class Statement:
 def judge(statements: Iterable[Statement]) -> list[dict[str, Any]]:
     """Each claim with the verdict of its parts: it holds if all do, and does not if one does not.
 
+    Without statements about every data set that it speaks of, a claim cannot hold.
     `estimate`, `low` and `high` are those of the part that decides (`decided_by`): the least sure one.
     """
     by_claim: dict[str, list[Statement]] = {}
@@ -96,12 +109,17 @@ def judge(statements: Iterable[Statement]) -> list[dict[str, Any]]:
 def _judged(claim: str, parts: Sequence[Statement]) -> dict[str, Any]:
     decisive = min(parts, key=lambda part: (_RANK[part.verdict], part.room))
     figures = decisive.to_json()
+    absent = _absent(claim, parts) if decisive.verdict == "holds" else []
     return {
         "id": claim,
         "claim": CLAIMS[claim],
-        "verdict": decisive.verdict,
-        **{name: figures[name] for name in ("estimate", "low", "high", "unit")},
-        "seeds": min(len(part.values) for part in parts),
-        "decided_by": decisive.text,
+        "verdict": "inconclusive" if absent else decisive.verdict,
+        **{name: figures[name] for name in ("estimate", "low", "high", "unit", "seeds")},
+        "decided_by": decisive.text + (f" (holds, but nothing was run on {' and '.join(absent)})" if absent else ""),
         "parts": [part.to_json() for part in parts],
     }
+
+
+def _absent(claim: str, parts: Sequence[Statement]) -> list[str]:
+    there = {part.data.removesuffix("-mini") for part in parts if part.values}
+    return [data for data in NEEDED.get(claim, ()) if data not in there]

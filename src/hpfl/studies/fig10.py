@@ -23,7 +23,7 @@ def _more_than_mnist(made: Tables) -> list[Statement]:
 
     values = by_seed(made["finals"], gap)
     text = "rise of personalised accuracy with l, CIFAR-10's less MNIST's"
-    return [Statement(claim="C7", text=text, unit="points", values=values, most=0.0)]
+    return [Statement(claim="C7", data="cifar10", text=text, unit="points", values=values, most=0.0)]
 
 
 STUDY = sweep_study(

@@ -34,7 +34,7 @@ CONSTANT = 0.25
 TIMES, NEGLIGIBLE = 60.0, 0.01
 
 
-def timed_plans(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
+def planning_times(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
     """Note the problems of a short run, then time every planner on each of them with every cap A, one after another.
 
     With rho = 1, lest the proposed rule schedule fewer than A: on CIFAR-10 it begins with one edge.
@@ -68,7 +68,7 @@ def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
 
 def _of(scale: Scale, data: str, seed: int, *, drops: bool) -> list[Part]:
     short = case(scale, data, seed, rounds=TIMED_ROUNDS)
-    timed = replace(short, name=f"planning-time/{short.name}", timed=True, probe=timed_plans)
+    timed = replace(short, name=f"planning-time/{short.name}", timed=True, probe=planning_times)
     return [timed, *(case(scale, data, seed, planner=planner) for planner in ("paper", "shpfl") if drops)]
 
 
@@ -145,7 +145,7 @@ def statements(made: Tables) -> list[Statement]:
     text = "{}: rank correlation of planning time and loss drop along a run"
     correlations = [
         Statement(
-            claim="C9", text=text.format(name(data)), unit="correlation",
+            claim="C9", data=data, text=text.format(name(data)), unit="correlation",
             values=by_seed(where(drops, data=data), _correlation), least=0.0,
         )
         for data in distinct(drops, "data")
@@ -159,21 +159,24 @@ def _costs(made: Tables, data: str) -> list[Statement]:
     word = name(data)
     return [
         Statement(
-            claim="C8", text=f"{word}, proposed: variance of planning time that a rising line explains", unit="share",
-            values=by_seed(ours, _straightness), least=LINEAR,
+            claim="C8", data=data, text=f"{word}, proposed: variance of planning time that a rising line explains",
+            unit="share", values=by_seed(ours, _straightness), least=LINEAR,
         ),
         Statement(
-            claim="C8", text=f"{word}, SHPFL: rise of planning time with the edges, relative to its mean", unit="ratio",
-            values=by_seed(theirs, _growth), least=-CONSTANT, most=CONSTANT,
+            claim="C8", data=data, text=f"{word}, SHPFL: rise of planning time with the edges, relative to its mean",
+            unit="ratio", values=by_seed(theirs, _growth), least=-CONSTANT, most=CONSTANT,
         ),
         Statement(
-            claim="C8", text=f"{word}: planning time of proposed over SHPFL's", unit="ratio",
+            claim="C8", data=data, text=f"{word}: planning time of proposed over SHPFL's", unit="ratio",
             values=by_seed(both, _times), least=TIMES,
         ),
-        Statement(
-            claim="C8", text=f"{word}, proposed: planning time over round latency", unit="ratio",
-            values=by_seed(ours, lambda rows: max(row["planning_s"] / row["latency_s"] for row in rows)),
-            most=NEGLIGIBLE,
+        *(
+            Statement(
+                claim="C8", data=data, text=f"{word}, {who}: planning time over round latency", unit="ratio",
+                values=by_seed(rows, lambda rows: max(row["planning_s"] / row["latency_s"] for row in rows)),
+                most=NEGLIGIBLE,
+            )
+            for who, rows in (("proposed", ours), ("SHPFL", theirs))
         ),
     ]  # fmt: skip
 

@@ -30,13 +30,18 @@ def tables(found: Sequence[Found]) -> Tables:
     """`rounds` (every run and round), and `windows` (means over windows of rounds and over seeds)."""
     rows = per_round(found, ("time_s", *QUANTITIES, "num_scheduled"))
     lengths = {data: max(row["round"] for row in where(rows, data=data)) for data in distinct(rows, "data")}
-    windowed = []
-    for row in rows:
-        width = max(1, lengths[row["data"]] // WINDOWS)
-        last = min(lengths[row["data"]], ((row["round"] - 1) // width + 1) * width)
-        windowed.append({**row, "window": last - (width - 1) / 2})
-    means = bands(windowed, ("data", "planner", "window"), (*QUANTITIES, "num_scheduled"))
+    windowed = [{**row, "window": _window(row["round"], lengths[row["data"]])} for row in rows]
+    columns = (*QUANTITIES, "num_scheduled")
+    each = bands(windowed, ("data", "planner", "seed", "window"), columns)  # rounds of a seed are no independent draws
+    means = bands(each, ("data", "planner", "window"), columns)
     return {"rounds": rows, "windows": means}
+
+
+def _window(number: int, length: int) -> float:
+    """The middle of the window that a round lies in."""
+    width = max(1, length // WINDOWS)
+    last = min(length, ((number - 1) // width + 1) * width)
+    return last - (width - 1) / 2
 
 
 def draw(made: Tables, folder: Path) -> list[Path]:
@@ -65,7 +70,8 @@ def statements(made: Tables) -> list[Statement]:
     """C5: the last quarter of a run against its first."""
     return [
         Statement(
-            claim="C5", text=f"{name(data)}, proposed: {words} of the last quarter of rounds over the first's, less 1",
+            claim="C5", data=data,
+            text=f"{name(data)}, proposed: {words} of the last quarter of rounds over the first's, less 1",
             unit="ratio", values=by_seed(where(made["rounds"], data=data, planner="paper"), _change(column)), most=0.0,
         )
         for data in distinct(made["rounds"], "data")

@@ -8,8 +8,9 @@ from typing import Any
 
 from hpfl.reporting import atomic
 from hpfl.studies.cases import Scale
+from hpfl.studies.catalogue import STUDIES
 from hpfl.studies.claims import Statement, judge
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import Part, done
 from hpfl.studies.runner import results
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.tables import write_table
@@ -29,10 +30,18 @@ class Outcome:
     statements: Sequence[Statement]
 
 
-def collect(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Path) -> list[Outcome]:
-    """Tables and figures of every study with at least one run under `out`, written to `out/STUDY`."""
-    made = (_outcome(study, study.parts(scale, seeds), out) for study in studies)
+def collect(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Path) -> list[Outcome]:
+    """Tables and figures of the studies wanted that have a run under `out`, and of all others that are complete there.
+
+    They are written to `out/STUDY`.
+    """
+    every = ((study, study.parts(scale, seeds)) for study in STUDIES.values())
+    made = [_outcome(study, parts, out) for study, parts in every if study in wanted or _complete(parts, out)]
     return [outcome for outcome in made if outcome is not None]
+
+
+def _complete(parts: Sequence[Part], out: Path) -> bool:
+    return bool(parts) and all(done(part, out) is not None for part in parts)
 
 
 def _outcome(study: Study, parts: Sequence[Part], out: Path) -> Outcome | None:

@@ -29,18 +29,19 @@ th { color: var(--muted); font-weight: 600 } td.number { font-variant-numeric: t
 .open { color: #4a5560; background: #f1f3f5 } summary { cursor: pointer; color: var(--muted); margin: .3rem 0 }
 @media screen and (max-width: 42rem) { table.claims thead { display: none }
   table.claims, table.claims > tbody { display: block }
-  table.claims > tbody > tr { display: grid; grid-template-columns: 2.2rem 1fr; gap: .15rem 0; padding: .7rem 0;
-    border-bottom: 1px solid var(--faint) } table.claims > tbody > tr > td { border: 0; padding: 0; grid-column: 2 }
+  table.claims > tbody > tr { display: grid; grid-template-columns: 2.2rem minmax(0, 1fr); gap: .15rem 0;
+    padding: .7rem 0; border-bottom: 1px solid var(--faint) }
+  table.claims > tbody > tr > td { border: 0; padding: 0; grid-column: 2 }
   table.claims > tbody > tr > td:first-child { grid-column: 1; grid-row: 1; font-weight: 600 } }
 @media print { body { max-width: none; font-size: 10pt } h2 { break-after: avoid } figure { break-inside: avoid }
-  .scroll { overflow: visible } details > summary { display: none } }
+  .scroll { overflow: visible } }
 """
 _LOOKS = {"holds": "holds", "does not hold": "not", "inconclusive": "open"}
 
 
 def write_page(outcomes: Sequence[Outcome], judged: Sequence[Mapping[str, Any]], out: Path, command: str) -> Path:
     """Write the page into `out`, whole in itself; CSV files lie beside it."""
-    body = [_head(outcomes, command), _claims(judged), *(_study(outcome, out) for outcome in outcomes)]
+    body = [_head(outcomes, command), _claims(judged), *(_study(outcome, out, command) for outcome in outcomes)]
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -92,7 +93,7 @@ def _statements(parts: Iterable[Mapping[str, Any]]) -> str:
     return f'<div class="scroll"><table><tbody>{rows}</tbody></table></div>'
 
 
-def _study(outcome: Outcome, out: Path) -> str:
+def _study(outcome: Outcome, out: Path, command: str) -> str:
     study, there = outcome.study, len(outcome.found)
     pictures = "".join(_picture(path, study.title) for path in outcome.figures if path.suffix == ".svg")
     files = [path.relative_to(out).as_posix() for path in outcome.figures]
@@ -104,7 +105,7 @@ def _study(outcome: Outcome, out: Path) -> str:
     shown = "".join(_table(outcome.tables[name], name) for name in study.shown)
     return (
         f'<h2 id="{study.name}">{study.name}: {escape(study.title)}{missing}</h2><p>{escape(study.about)}</p>'
-        f'{pictures}<p class="muted">Files: {links}</p>{judged}{notes}{shown}{_origin(outcome)}'
+        f'{pictures}<p class="muted">Files: {links}</p>{judged}{notes}{shown}{_origin(outcome, command)}'
     )
 
 
@@ -133,15 +134,16 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     return f'<td class="number">{text}{ends}</td>' if isinstance(value, (int, float)) else f"<td>{text}</td>"
 
 
-def _origin(outcome: Outcome) -> str:
+def _origin(outcome: Outcome, command: str) -> str:
     seeds = sorted({found["labels"]["seed"] for found in outcome.found})
     names = sorted({part.name.rpartition("/")[0] for part in outcome.parts})
     listing = "\n".join(names)
+    alone = f"hpfl reproduce {outcome.study.name}" + "".join(command.partition(" --")[1:])
     return (
-        f'<p class="muted">Alone: <code>hpfl reproduce {outcome.study.name}</code>. {len(outcome.found)} runs, seeds '
+        f'<p class="muted">Alone: <code>{escape(alone)}</code>. {len(outcome.found)} runs, seeds '
         f"{', '.join(map(str, seeds))}, {_duration(_wall_s(outcome.found))} of run time, on "
         f"{escape(', '.join(machines(outcome.found)))}.</p>"
-        f"<details><summary>configuration of the first of {len(names)} cases, and the names of all</summary>"
+        f"<details><summary>names of all {len(names)} cases, and the whole configuration of the first</summary>"
         f"<pre>{escape(listing)}</pre><pre>{escape(to_toml(outcome.parts[0].config))}</pre></details>"
     )
 
@@ -154,7 +156,7 @@ def badge(verdict: str) -> str:
 def interval(entry: Mapping[str, Any]) -> str:
     """Estimate and interval, with the unit."""
     if entry["estimate"] is None:
-        return "no runs"
+        return "cannot be computed"
     scale, unit = _unit(entry)
     ends = "" if entry["low"] is None else f" [{figure(scale * entry['low'])}, {figure(scale * entry['high'])}]"
     return f"{figure(scale * entry['estimate'])}{ends}{unit}"

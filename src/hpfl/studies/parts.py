@@ -82,9 +82,9 @@ def done(part: Part, out: Path) -> dict[str, Any] | None:
     """The part's results, if they are there and are this part's."""
     try:
         found: dict[str, Any] = json.loads(part.file(out).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, ValueError):
         return None
-    return found if found.get("key") == part.key else None
+    return found if isinstance(found, dict) and found.get("key") == part.key else None
 
 
 def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks: Hooks | None = None) -> None:

@@ -69,11 +69,12 @@ def _personalised(made: Tables, data: str) -> list[Statement]:
         ours, theirs = _of(made, data, "hpfl", mode), _of(made, data, "hfl", mode)
         out += [
             Statement(
-                claim="C1", text=f"{name(data)}, {name(mode)}: personalised accuracy of HPFL less HFL's", unit="points",
-                values=differences(ours, theirs, "personalised_accuracy"), least=0.0,
+                claim="C1", data=data, text=f"{name(data)}, {name(mode)}: personalised accuracy of HPFL less HFL's",
+                unit="points", values=differences(ours, theirs, "personalised_accuracy"), least=0.0,
             ),
             Statement(
-                claim="C1", text=f"{name(data)}, {name(mode)}: personalised training loss of HPFL less HFL's",
+                claim="C1", data=data,
+                text=f"{name(data)}, {name(mode)}: personalised training loss of HPFL less HFL's",
                 unit="nat", values=differences(ours, theirs, "meta_loss"), most=0.0,
             ),
         ]  # fmt: skip
@@ -87,11 +88,11 @@ def _ordered(made: Tables, data: str) -> list[Statement]:
         text = f"{name(data)}, HPFL: {{}} of {name(better)} less that of {name(worse)}"
         out += [
             Statement(
-                claim="C2", text=text.format("personalised accuracy"), unit="points",
+                claim="C2", data=data, text=text.format("personalised accuracy"), unit="points",
                 values=differences(ours, theirs, "personalised_accuracy"), least=0.0,
             ),
             Statement(
-                claim="C2", text=text.format("personalised training loss"), unit="nat",
+                claim="C2", data=data, text=text.format("personalised training loss"), unit="nat",
                 values=differences(ours, theirs, "meta_loss"), most=0.0,
             ),
         ]  # fmt: skip
@@ -103,4 +104,4 @@ def _almost(made: Tables, data: str) -> list[Statement]:
         return []
     values = differences(_of(made, data, "hpfl", "full"), _of(made, data, "hpfl", "paper"), "personalised_accuracy")
     text = f"{name(data)}, HPFL: personalised accuracy of full less that of proposed, within {100 * ALMOST:g} point"
-    return [Statement(claim="C3", text=text, unit="points", values=values, least=-ALMOST, most=ALMOST)]
+    return [Statement(claim="C3", data=data, text=text, unit="points", values=values, least=-ALMOST, most=ALMOST)]

@@ -1,5 +1,6 @@
 """HPFL with one setting varied: what figures 5, 6, 9 and 10 have in common."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from hpfl.reporting.style import SERIES
@@ -67,14 +68,14 @@ def trends(made: Tables, claim: str, label: str, *, better: bool) -> list[Statem
     out = []
     for data in distinct(made["finals"], "data"):
         here = where(made["finals"], data=data)
-        text = f"{name(data)}: {{}}, rise from the least {_SYMBOL[label]} to the greatest"
+        text = f"{name(data)}: {{}}, rise of the fitted line from the least {_SYMBOL[label]} to the greatest"
         for column, words, unit in (
             ("personalised_accuracy", "personalised accuracy", "points"),
             ("meta_loss", "personalised training loss", "nat"),
         ):
             upward = better == (column != "meta_loss")
-            bounds = {"least": 0.0} if upward else {"most": 0.0}
-            out.append(
-                Statement(claim=claim, text=text.format(words), unit=unit, values=slopes(here, label, column), **bounds)
-            )
+            bounds = (0.0, math.inf) if upward else (-math.inf, 0.0)
+            values = slopes(here, label, column)
+            kind = {"claim": claim, "data": data, "text": text.format(words), "unit": unit}
+            out.append(Statement(**kind, values=values, least=bounds[0], most=bounds[1]))
     return out

@@ -24,7 +24,7 @@ def write_table(folder: Path, name: str, table: Sequence[Row]) -> None:
     writer.writeheader()
     writer.writerows({column: _short(value) for column, value in row.items()} for row in table)
     atomic.write_text(folder / f"{name}.csv", text.getvalue())
-    atomic.write_text(folder / f"{name}.json", json.dumps(list(table), indent=1) + "\n")
+    atomic.write_text(folder / f"{name}.json", json.dumps(list(table), indent=1, allow_nan=False) + "\n")
 
 
 def _short(value: Any) -> Any:

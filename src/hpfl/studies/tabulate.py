@@ -30,12 +30,15 @@ def evaluations(found: Iterable[Found]) -> Rows:
 
 
 def finals(found: Iterable[Found], columns: Sequence[str] = EVALUATED) -> Rows:
-    """One row per run: labels, and the mean of each column over the last tenth of its rounds."""
+    """One row per run: labels, and the mean of each column over the last tenth of its rounds.
+
+    A run that diverged has no final values: statements then lack a seed, and with it a verdict.
+    """
     return [_final(part, columns) for part in found]
 
 
 def _final(part: Found, columns: Sequence[str]) -> dict[str, Any]:
-    values = {name: _tail(part["rounds"][name]) for name in columns}
+    values = {name: None if part["diverged"] else _tail(part["rounds"][name]) for name in columns}
     return {**part["labels"], **values, "rounds": len(part["rounds"]["time_s"]), "diverged": bool(part["diverged"])}
 
 

@@ -149,8 +149,9 @@ class Witness:
 
 def difference(recorded: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
     """The fields in which a round played again differs from its record, leaving out what a wall clock measured."""
-    known = {name for name in recorded.keys() & again.keys() if recorded[name] is not None and again[name] is not None}
-    return sorted(name for name in known - MEASURED_FIELDS if recorded[name] != again[name])
+    names = {name for name, value in again.items() if value is not None} - MEASURED_FIELDS
+    evaluated = {name for name, value in recorded.items() if value is None}  # then not, and now
+    return sorted(name for name in names - evaluated if name not in recorded or recorded[name] != again[name])
 
 
 def _deviation_sq(moment: Moment) -> float:
