@@ -58,7 +58,7 @@ class Cohort:
         """Arrange the data on a device; `memory_gb` bounds what is taken there, beyond one UE at a time.
 
         `layerwise = False` keeps to the general engine, `chunk` bounds the UEs computed at once: both change speed and
-        rounding only. `products` of "tf32" (on a GPU) or "bf16" round their factors to about three digits.
+        rounding only. `products` of "tf32" or "bf16", on a GPU, round their factors to about three digits.
         """
         self.device = torch.device(device)
         check_products(products, self.device, dtype, training.objective)

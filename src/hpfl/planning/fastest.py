@@ -16,7 +16,10 @@ from hpfl.rng import Stream
 
 
 def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
-    """The set of greatest expected loss decrease per second, from sketches of all updates; every edge hears of it."""
+    """The set of greatest expected loss decrease per second, from sketches of all updates.
+
+    Every edge hears of the new model whose hearing is worth the wait.
+    """
     del stream
     found, memory = estimate(problem, memory)
     scheduled, step = choose(without(task_of(problem), spent(problem, memory)), found)
