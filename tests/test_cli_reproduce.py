@@ -110,9 +110,13 @@ def test_a_quick_study_of_times_leaves_its_tables(tmp_path, monkeypatch):
         (["fig99"], "no study is called 'fig99'"),
         (["fig4", "--quick"], "needs CIFAR-10"),
         (["fig3", "--quick", "--only", "nothing"], "no part's name contains nothing"),
+        (["fig5", "--quick", "--set", "planning.rho=0.2"], "leaves runs of fig5 alike"),
+        (["fig3", "--quick", "--set", "planning.rhow=0.2"], "planning.rhow is not a key"),
+        (["fig3", "--quick", "--out", __file__], "is a file; wanted a folder"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, words, reason):
-    answer = runner.invoke(app, ["reproduce", *words, "--out", str(tmp_path)])
+    out = [] if "--out" in words else ["--out", str(tmp_path)]
+    answer = runner.invoke(app, ["reproduce", *words, *out])
     assert answer.exit_code == 2
     assert reason in " ".join(answer.output.split())

@@ -13,6 +13,7 @@ from rich.table import Table
 from hpfl.cli_errors import refuse, reported
 from hpfl.cli_running import stopping_after_round
 from hpfl.reporting.style import FiguresUnavailableError
+from hpfl.studies.altered import altered
 from hpfl.studies.cases import FULL, QUICK, Scale
 from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
 from hpfl.studies.outcome import Outcome, collect, verdicts
@@ -36,6 +37,12 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
     quick: Annotated[
         bool, typer.Option("--quick", help="A small sample: mnist-mini, fewer rounds; no CIFAR-10.")
     ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="SECTION.KEY=VALUE", help="Change one key in all runs, e.g. planning.staleness_bound=10."
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds; verdicts need five.", min=1)] = 5,
     first_seed: Annotated[int, typer.Option(help="The first of them.", min=0)] = 0,
     only: Annotated[
@@ -62,14 +69,15 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
     folders of runs made on several machines merge by copying them together. The page tells of other studies too
     that are complete in OUT.
     """
-    scale, wanted = QUICK if quick else FULL, _chosen(names)
+    scale = QUICK if quick else FULL
+    wanted = [altered(study, set_ or ()) for study in _chosen(names)]
     if out is not None and out.exists() and not out.is_dir():
         refuse(f"--out {out} is a file; wanted a folder")
     folder = out or Path("runs") / ("reproduction-quick" if quick else "reproduction")
     every = list(range(first_seed, first_seed + seeds))
     parts = _parts(wanted, scale, every, only or ())
     complete = no_run or _run(parts, folder, device=device, workers=workers, data_dir=data_dir)
-    command = ["hpfl", "reproduce", *names, *_said(quick, seeds, first_seed)]
+    command = ["hpfl", "reproduce", *names, *_said(quick, seeds, first_seed, set_ or ())]
     _report(wanted, scale, every, folder, shlex.join(command))
     if not complete:
         raise typer.Exit(130)
@@ -125,11 +133,11 @@ def _report(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], folder:
     Console().print(f"Page in {page}", soft_wrap=True)
 
 
-def _said(quick: bool, seeds: int, first_seed: int) -> list[str]:
+def _said(quick: bool, seeds: int, first_seed: int, changes: Sequence[str]) -> list[str]:
     """The options that decide which runs there are, where they are not the usual ones."""
     given = {"--seeds": (seeds, 5), "--first-seed": (first_seed, 0)}
     numbers = [word for name, (value, usual) in given.items() if value != usual for word in (name, str(value))]
-    return [*(["--quick"] if quick else []), *numbers]
+    return [*(["--quick"] if quick else []), *numbers, *(word for text in changes for word in ("--set", text))]
 
 
 def _show_claims(judged: Sequence[Mapping[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from hpfl.studies import fig3, fig4, fig5, fig7, fig8, fig9, fig10, fig11
+from hpfl.studies.altered import altered
 from hpfl.studies.cases import FULL, QUICK, case
 from hpfl.studies.catalogue import STUDIES, chosen
 from hpfl.studies.tabulate import bands, by_seed, differences, evaluations, finals, per_round, rise, slopes
@@ -59,6 +60,15 @@ def test_timed_runs_are_marked_so():
 def test_a_value_that_is_the_presets_changes_no_name():
     assert case(FULL, "mnist", 0, vary={"planning.rho": 0.8}).name == "mnist/hpfl-paper/seed-0"
     assert case(FULL, "mnist", 0, vary={"planning.rho": 0.3}).name == "mnist/hpfl-paper/rho-0.3/seed-0"
+
+
+def test_other_settings_reach_every_run_and_have_a_folder_of_their_own():
+    parts = altered(fig3.STUDY, ["planning.staleness_bound=7", "planning.rho=0.5"]).parts(FULL, SEEDS)
+    assert len(parts) == len(fig3.STUDY.parts(FULL, SEEDS))
+    assert {part.config.planning.staleness_bound for part in parts} == {7}
+    assert {part.labels["rho"] for part in parts} == {0.5}
+    assert not {part.name for part in parts} & names(fig3)
+    assert altered(fig3.STUDY, []) is fig3.STUDY
 
 
 def test_studies_are_chosen_by_name_or_group_each_once():

@@ -35,8 +35,9 @@ def collect(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Pa
 
     They are written to `out/STUDY`.
     """
-    every = ((study, study.parts(scale, seeds)) for study in STUDIES.values())
-    made = [_outcome(study, parts, out) for study, parts in every if study in wanted or _complete(parts, out)]
+    mine = {study.name: study for study in wanted}
+    every = ((study, study.parts(scale, seeds)) for study in {**STUDIES, **mine}.values())
+    made = [_outcome(study, parts, out) for study, parts in every if study.name in mine or _complete(parts, out)]
     return [outcome for outcome in made if outcome is not None]
 
 

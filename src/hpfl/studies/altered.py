@@ -1,0 +1,38 @@
+"""A study of other settings than the presets': every run of it with the same keys changed."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hpfl.config import ConfigError, with_overrides
+from hpfl.studies.cases import Scale
+from hpfl.studies.parts import Part
+from hpfl.studies.study import Study
+
+
+def altered(study: Study, changes: Sequence[str]) -> Study:
+    """The study with `section.key=value` applied to all its runs, which go into a folder of their own."""
+
+    def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+        made = [_changed(part, changes) for part in study.parts(scale, seeds)]
+        if len({(part.key, part.labels["seed"]) for part in made}) < len({part.name for part in made}):
+            raise ConfigError(
+                f"--set {' '.join(changes)} leaves runs of {study.name} alike: it varies such a key itself"
+            )
+        return made
+
+    return replace(study, parts=parts) if changes else study
+
+
+def _changed(part: Part, changes: Sequence[str]) -> Part:
+    config = with_overrides(part.config, changes)
+    given = {text.partition("=")[0].strip().partition(".")[2]: text.partition("=")[0].strip() for text in changes}
+    tree = config.model_dump()
+    labels = {name: tree[key.split(".")[0]][name] for name, key in given.items() if name in part.labels}
+    folder = "_".join(re.sub(r"[^\w.=-]+", "-", text) for text in changes)
+    return replace(
+        part,
+        name=f"{folder}/{part.name}",
+        labels={**part.labels, **labels, "data": config.data.dataset},
+        config=config,
+    )
