@@ -100,3 +100,8 @@ def test_pyplot_is_never_touched(tmp_path: Path) -> None:
 def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:
     with drawing(1, 1) as figure, pytest.raises(ValueError, match=r"wanted \.png or \.svg"):
         save(figure, tmp_path / "figure.gif")
+
+
+def test_the_time_of_a_deployed_run_is_not_called_simulated() -> None:
+    assert RunView("here", [], summary={"deployed": True}).time_word == "time"
+    assert RunView("there", []).time_word == "simulated time"

@@ -38,7 +38,7 @@ def progress_figure(view: RunView, path: Path) -> Path:
         _accuracy_panel(accuracy, view, unit_s)
         _loss_panel(loss, view, unit_s)
         loss.set_xlim(0, view.column("time_s")[-1] / unit_s or 1.0)
-        loss.set_xlabel(f"simulated time ({unit})")
+        loss.set_xlabel(f"{view.time_word} ({unit})")
         style.rounds_on_top(accuracy, view.column("time_s"), unit_s)
         _title(figure, view, "How the model learned")
         return style.save(figure, path)
@@ -261,6 +261,6 @@ def _gain(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
 
 def _title(figure: "Figure", view: RunView, what: str) -> None:
     names = [name for name in (view.system, view.planner and f"planner {view.planner}") if name]
-    length = f"{len(view.rows)} rounds, {formats.seconds(view.rows[-1]['time_s'])} of simulated time"
+    length = f"{len(view.rows)} rounds, {formats.seconds(view.rows[-1]['time_s'])} of {view.time_word}"
     label = [] if view.label == view.system else [view.label]
     style.headline(figure, what, "  ·  ".join([*label, *names, length]))

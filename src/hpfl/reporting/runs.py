@@ -45,6 +45,11 @@ class RunView:
         return self.config.get(section, {}).get(key)
 
     @property
+    def time_word(self) -> str:
+        """What `time_s` counts: virtual seconds, or those of a deployed run."""
+        return "time" if self.summary.get("deployed") else "simulated time"
+
+    @property
     def num_edges(self) -> int:
         """K, from the configuration or else from the highest edge ever scheduled."""
         seen = max((max(row["scheduled"], default=-1) for row in self.rows), default=-1) + 1
