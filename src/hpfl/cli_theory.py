@@ -50,11 +50,11 @@ def theory_command(
     tells of the rounds until then.
     """
     options = theory.Options(points=points, ues=ues, device=device, data_dir=data_dir)
-    read_run(run)
+    rounds = len(read_run(run).records)
     folder = out or run
     if folder.exists() and not folder.is_dir():
         refuse(f"--out {folder} is a file; wanted a folder")
-    with _watched(run, options) as (watching, stops):
+    with _watched(rounds, options) as (watching, stops):
         findings = theory.examine(run, options, watching)
     folder.mkdir(parents=True, exist_ok=True)
     found = plain(summary(findings))
@@ -73,9 +73,9 @@ def theory_command(
 
 
 @contextmanager
-def _watched(run: Path, options: theory.Options) -> Iterator[tuple[theory.Watching, list[int]]]:
+def _watched(rounds: int, options: theory.Options) -> Iterator[tuple[theory.Watching, list[int]]]:
     """A bar on standard error, and a Ctrl-C that waits for the round."""
-    console, rounds = Console(stderr=True), len(read_run(run).records)
+    console = Console(stderr=True)
     total = theory.ROUND_SHARE * rounds + theory.POINT_SHARE * len(theory.points(options.points, rounds))
     bar = Progress(BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"), console=console)
     with bar, stopping_after_round(console.print) as stops:

@@ -283,3 +283,11 @@ class Proxy:
 
     def seen(self, data):
         """For those who watch."""
+
+
+def until(condition, seconds=60.0):
+    """Wait until something is so; fail if it takes too long."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)

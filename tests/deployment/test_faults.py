@@ -2,11 +2,10 @@
 
 import json
 import threading
-import time
 
 import numpy as np
 import pytest
-from deployment_nodes import Nodes, Proxy, audit_script
+from deployment_nodes import Nodes, Proxy, audit_script, until
 
 from hpfl.deployment.audit import AuditLog
 
@@ -22,13 +21,6 @@ def later(seconds, action):
     timer = threading.Timer(seconds, action)
     timer.start()
     return timer
-
-
-def until(condition, seconds=15.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_a_ue_killed_mid_upload_is_left_out_and_comes_back(certificates, tmp_path):

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import time
 
 import pytest
 from chaos import Chaos
-from deployment_nodes import Nodes, audit_script, refused
+from deployment_nodes import Nodes, audit_script, refused, until
 
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.node import until_stopped
@@ -18,13 +17,6 @@ MANY = "training.rounds=1000"
 
 def last_round_of(folder):
     return json.loads((folder / "audit.jsonl").read_text().splitlines()[-1])
-
-
-def until(condition, seconds=15.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 def by_chance(seed, *directions, share=0.15):

@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from deployment_nodes import SMALL, audit_script
+from deployment_nodes import SMALL, audit_script, until
 from typer.testing import CliRunner
 
 import hpfl
@@ -35,13 +35,6 @@ def rounds_of(run):
 def state_of_edge(run):
     status = read_status(run) or {"nodes": []}
     return next((row["state"] for row in status["nodes"] if row["node"] == "edge-0"), "")
-
-
-def until(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def test_terminated_after_a_round_a_cloud_is_resumed_and_loses_nothing(tmp_path):

@@ -28,6 +28,7 @@ def found(accuracies, *, every=1, seconds=1.0, ues=None, plans=None, **labels):
     columns |= {name: [None if value is None else 1.0 - value for value in measured] for name in ("meta_loss", "loss")}
     columns |= {"time_s": [seconds * number for number in range(1, count + 1)]}
     place = {"data": "mnist", "system": "hpfl", "planner": "paper", "rho": 0.8, "labels_per_ue": 2, "seed": 0}
+    place |= {"clock": "round", "objective": "exact"}
     return {"labels": place | labels, "rounds": columns, "diverged": None, "ues": ues, "plans": plans}
 
 
@@ -113,6 +114,11 @@ def test_a_probe_is_part_of_the_key_and_plain_parts_keep_theirs():
 
 
 # clocks
+
+
+def test_runs_shared_with_a_figure_carry_the_labels_they_are_asked_by():
+    assert {part.labels["clock"] for part in clocks.STUDY.parts(QUICK, [0])} == {"round", "event"}
+    assert "exact" in {part.labels["objective"] for part in orders.STUDY.parts(QUICK, [0])}
 
 
 def test_clocks_are_compared_by_seed_and_with_the_same_computing():

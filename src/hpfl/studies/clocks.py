@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpfl.reporting.summary import time_to_target
-from hpfl.studies.beyond import hpfl_case, labelled
+from hpfl.studies.beyond import hpfl_case
 from hpfl.studies.cases import Scale
 from hpfl.studies.curves import SHADES, Line, draw_lines, name, panels, plain_log
 from hpfl.studies.intervals import geometric
@@ -43,7 +43,7 @@ def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
 
 def tables(found: Sequence[Found]) -> Tables:
     """`runs`; `means` over seeds; `ratios` of the clocks paired by seed; `curves` of accuracy over seconds."""
-    found = [_with_speed(part) for part in labelled(found, clock="round")]
+    found = [_with_speed(part) for part in found]
     runs = [_run(part) for part in found]
     columns = ("seconds_per_round", "time_to_target_s", "max_staleness", "final_accuracy")
     places = dict.fromkeys((row["computing"], row["planner"]) for row in runs)

@@ -34,6 +34,7 @@ AXES = {
     "personalised_accuracy": "personalised test accuracy",
     "global_accuracy": "test accuracy of the global model",
     "latency_s": "round latency (s)",
+    "num_scheduled": "edges scheduled",
     "importance": "importance, summed over edges",
 }
 

@@ -21,9 +21,7 @@ QUANTITIES = {"latency_s": "latency", "importance": "importance"}
 def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
     """HPFL with the proposed planner and the certified one; figures 3 and 4 share these runs."""
     here = [data for data in DATA if scale.has(data)]
-    return [
-        case(scale, data, seed, planner=planner) for seed in seeds for data in here for planner in PLANNERS
-    ]  # fmt: skip
+    return [case(scale, data, seed, planner=planner) for seed in seeds for data in here for planner in PLANNERS]
 
 
 def tables(found: Sequence[Found]) -> Tables:
@@ -56,14 +54,12 @@ def draw(made: Tables, folder: Path) -> list[Path]:
         draw_lines(axes, lines, "window", column)
         axes.set_xlabel("round")
         axes.set_ylim(bottom=0)
-        if column == "num_scheduled":
-            axes.set_ylabel("edges scheduled")
 
     facts = (
         "Latency and importance, round by round",
         "means over windows of rounds and over seeds, band: 95 % interval",
     )
-    return panels(folder / "fig7", facts, [f"{name(which)}" for which, _ in cells], fill, rows=len(data))
+    return panels(folder / "fig7", facts, [name(which) for which, _ in cells], fill, rows=len(data))
 
 
 def statements(made: Tables) -> list[Statement]:

@@ -44,8 +44,6 @@ def draw(made: Tables, folder: Path) -> list[Path]:
         draw_lines(axes, lines, "rho", columns[index])
         axes.set_xlabel("rho, weight of importance against latency")
         axes.set_ylim(bottom=0)
-        if columns[index] == "num_scheduled":
-            axes.set_ylabel("edges scheduled")
 
     facts = ("Latency and importance at convergence against rho", "means over the last tenth of rounds and over seeds")
     return panels(folder / "fig8", facts, ["Latency", "Importance", "Edges"], fill)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hpfl.reporting.style import MUTED, SERIES
-from hpfl.studies.beyond import labelled, less
+from hpfl.studies.beyond import less
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.curves import Line, draw_lines, name, panels
 from hpfl.studies.parts import Part
@@ -38,7 +38,6 @@ def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
 
 def tables(found: Sequence[Found]) -> Tables:
     """`differences` of final values from exact gradients' by seed; `finals`; `curves`; and `apart`, round by round."""
-    found = labelled(found, objective="exact")
     ends, rows = finals(found), evaluations(found)
     keys = ("data", "planner", "objective")
     return {

@@ -58,16 +58,18 @@ def bands(rows: Iterable[Row], by: Sequence[str], columns: Sequence[str]) -> Row
     return [dict(zip(by, key, strict=True)) | _band(members, columns) for key, members in groups.items()]
 
 
-def _band(members: Sequence[Row], columns: Sequence[str]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _band(members: Sequence[Row], columns: Sequence[str]) -> Row:
+    out: Row = {}
     for name in columns:
-        found = arithmetic([row[name] for row in members if row[name] is not None])
-        out |= {
-            name: found.mean if found else None,
-            f"{name}_low": found.low if found else None,
-            f"{name}_high": found.high if found else None,
-        }
+        out |= band(name, [row[name] for row in members if row[name] is not None])
     return out | {"seeds": len(members)}
+
+
+def band(name: str, values: Sequence[float]) -> Row:
+    """Mean and 95% interval of a column's values, as the columns `x`, `x_low` and `x_high`."""
+    found = arithmetic(values)
+    ends = (found.mean, found.low, found.high) if found else (None, None, None)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
 def where(rows: Iterable[Row], **wanted: Any) -> Rows:
