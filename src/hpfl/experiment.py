@@ -96,10 +96,10 @@ def _run(
     dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None, progress=hooks.download)
     with _tracing(config, resume=resume) as record:
         simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=record)
-        journal = _Journal(config, store, hooks)
-        state = journal.open(simulation.start, resume=resume)
-        state = train(state, simulation.parts, simulation.settings, journal.after_round)
-        journal.close(state)
+        with closing(_Journal(config, store, hooks)) as journal:
+            state = journal.open(simulation.start, resume=resume)
+            state = train(state, simulation.parts, simulation.settings, journal.after_round)
+            journal.end(state)
     completed = state.round >= config.training.rounds
     result = _result(config, simulation, state, journal.records, began=began, device=device, completed=completed)
     if store is not None:
@@ -149,10 +149,13 @@ class _Journal:
         self.hooks.on_round(record)
         return not self.hooks.should_stop()
 
-    def close(self, state: TrainState) -> None:
+    def end(self, state: TrainState) -> None:
         """Save the last round, so that a stopped run loses nothing and a finished one can be prolonged."""
         if self.store is not None and state.round > 0 and self.saved_round != state.round:
             self._save(state)
+
+    def close(self) -> None:
+        """Let go of the files, whether or not the run came to its end."""
         if self.timeline is not None:
             self.timeline.close()
 

@@ -1,5 +1,6 @@
 """The study runner and the study `time-to-accuracy`: parts done once, merged by copying, summed up rightly."""
 
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -8,6 +9,7 @@ import pytest
 from rich.console import Console
 
 import hpfl
+from hpfl.reporting.store import read_rounds
 from hpfl.studies import time_to_accuracy as study
 from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.converged import converged_rows
@@ -58,6 +60,56 @@ def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path):
     assert done(parts[0], tmp_path)
     assert not done(parts[1], tmp_path)
     assert runs(parts, tmp_path)
+
+
+def stopping_in(round_number):
+    """Stops for good while asked in that round: it is asked before a part and once after every round."""
+    asked = itertools.count()
+    return lambda: next(asked) >= round_number
+
+
+def rounds_of(one, out):
+    """Its numbers, but for the time that planning took."""
+    return {name: column for name, column in done(one, out)["rounds"].items() if name != "planning_s"}
+
+
+def test_an_interrupted_part_goes_on_from_its_last_round(tmp_path):
+    one = part(rounds=12)
+    assert runs([one], tmp_path / "whole")
+    for rounds in (3, 6):
+        assert not runs([one], tmp_path / "cut", should_stop=stopping_in(3))
+        assert len(read_rounds(one.unfinished(tmp_path / "cut"))) == rounds
+    assert runs([one], tmp_path / "cut")
+    assert rounds_of(one, tmp_path / "cut") == rounds_of(one, tmp_path / "whole")
+    assert done(one, tmp_path / "cut")["ues"] == done(one, tmp_path / "whole")["ues"]
+    assert [path.name for path in (tmp_path / "cut").iterdir()] == ["parts"]
+
+
+def test_a_target_counts_evaluations_from_before_an_interruption(tmp_path):
+    one = part(rounds=12, stop_at_accuracy=0.0)
+    assert not runs([one], tmp_path, should_stop=stopping_in(2))
+    assert runs([one], tmp_path)
+    assert len(rounds_of(one, tmp_path)["time_s"]) == 3  # as many evaluations as make a target count
+
+
+def test_what_is_left_of_a_killed_part_is_taken_up_or_cleared_away(tmp_path):
+    one = part(rounds=5, stop_at_s=1e-9)
+    assert runs([one], tmp_path / "whole")
+    assert not runs([part(rounds=5)], tmp_path / "cut", should_stop=stopping_in(3))  # the same run, already too long
+    assert runs([one], tmp_path / "cut")
+    assert rounds_of(one, tmp_path / "cut") == rounds_of(one, tmp_path / "whole")
+    damaged = part(rounds=5)
+    assert not runs([damaged], tmp_path / "damaged", should_stop=stopping_in(3))
+    (damaged.unfinished(tmp_path / "damaged") / "rounds.jsonl").write_text("nonsense\n")
+    assert runs([damaged], tmp_path / "damaged")
+    assert len(rounds_of(damaged, tmp_path / "damaged")["time_s"]) == 5
+
+
+def test_processes_at_work_stop_after_their_round(tmp_path):
+    pair = [part("one", rounds=100_000), part("two", rounds=100_000)]
+    begun = [each.unfinished(tmp_path) / "rounds.jsonl" for each in pair]
+    assert not runs(pair, tmp_path, workers=2, should_stop=lambda: all(path.exists() for path in begun))
+    assert all(read_rounds(each.unfinished(tmp_path)) for each in pair)
 
 
 def test_half_a_file_counts_as_nothing(tmp_path):

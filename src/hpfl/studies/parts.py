@@ -1,8 +1,12 @@
-"""One run of a study: what is run and when to stop, and the small file that holds what came of it."""
+"""One run of a study: what is run and when to stop, and the small file that holds what came of it.
+
+While it runs it keeps records and checkpoints in a folder of its own, so that an interrupted one goes on where it was.
+"""
 
 import json
+import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from hpfl.config import Config, fingerprint, resolve
 from hpfl.experiment import Hooks, choose_device, run
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.reporting import atomic
+from hpfl.reporting.store import OutputError, read_rounds
 from hpfl.reporting.summary import environment, time_to_target
 from hpfl.training.cloud import DivergedError
 from hpfl.training.record import RoundRecord
@@ -39,14 +44,11 @@ COLUMNS = (
 PER_UE = ("samples", "personalised_accuracy", "global_accuracy")
 """What is kept of every UE, at the end."""
 
+CHECKPOINT_EVERY = 100
+"""Rounds between the checkpoints of an unfinished part, which is saved at a stop too."""
+
 Probe = Callable[..., Mapping[str, Any]]
 """Runs a configuration, told `device`, `data_dir` and `hooks`; hands back what the file holds besides the rounds."""
-
-
-def per_ue(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
-    """The ordinary probe: a run, and the figures of every UE at its end."""
-    result = run(config, device=device, data_dir=data_dir, hooks=hooks)
-    return {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,19 +65,23 @@ class Part:
     stop_at_s: float | None = None
     timed: bool = False
     """Whether wall time is what it is run for, so that nothing may run beside it."""
-    probe: Probe = per_ue
-    """What runs it; a function of a module, so that other processes find it."""
+    probe: Probe | None = None
+    """What runs it in place of an ordinary run; a function of a module, so that other processes find it."""
 
     @property
     def key(self) -> str:
         """Everything that decides the part's numbers; a file with another key is not this part's."""
         limits = [self.config.training.rounds, self.stop_at_accuracy, self.stop_at_s]
-        probed = "" if self.probe is per_ue else f" {self.probe.__name__}"
+        probed = "" if self.probe is None else f" {self.probe.__name__}"
         return f"{fingerprint(resolve(self.config))} {json.dumps(limits)}{probed}"
 
     def file(self, out: Path) -> Path:
         """Where its results lie."""
         return out / "parts" / f"{self.name}.json"
+
+    def unfinished(self, out: Path) -> Path:
+        """Where it keeps what it has while it runs."""
+        return out / "unfinished" / f"{self.name}-{fingerprint(resolve(self.config))}"
 
 
 def done(part: Part, out: Path) -> dict[str, Any] | None:
@@ -88,8 +94,12 @@ def done(part: Part, out: Path) -> dict[str, Any] | None:
 
 
 def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks: Hooks | None = None) -> None:
-    """Run it and leave its file, at once and whole; a run that diverges is a result too."""
-    limit, hooks = _Limit(part), hooks or Hooks()
+    """Run it, from where it was stopped, and leave its file, at once and whole; a run that diverges is a result too.
+
+    `wall_s` in the file is the time since the last stop.
+    """
+    folder, hooks = part.unfinished(out), hooks or Hooks()
+    limit = _Limit(part, _begun(part, folder))
 
     def watch(record: RoundRecord) -> None:
         limit.see(record)
@@ -98,10 +108,16 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
     diverged, seen, began = None, dict[str, Any](), time.perf_counter()
     watching = Hooks(on_round=watch, should_stop=lambda: limit.reached or hooks.should_stop(), download=hooks.download)
     try:
-        seen |= part.probe(part.config, device=device, data_dir=data_dir, hooks=watching)
+        if part.probe is None:
+            seen |= _per_ue(part.config, folder, device=device, data_dir=data_dir, hooks=watching)
+        else:
+            seen |= part.probe(part.config, device=device, data_dir=data_dir, hooks=watching)
     except (DivergedError, NonFiniteUpdateError) as error:
         diverged = str(error)
-    if hooks.should_stop():
+    whole = part.probe is None and (
+        diverged is not None or limit.reached or len(limit.rows) >= part.config.training.rounds
+    )
+    if hooks.should_stop() and not whole:
         return
     content = {
         "key": part.key,
@@ -116,6 +132,40 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
     }
     part.file(out).parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(part.file(out), json.dumps(content, allow_nan=False))
+    shutil.rmtree(folder, ignore_errors=True)
+    _remove_empty(folder.parent, out)
+
+
+def _per_ue(config: Config, folder: Path, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
+    """An ordinary run, begun or continued in `folder`, and the figures of every UE at its end."""
+    training = config.training.model_copy(update={"checkpoint_every": CHECKPOINT_EVERY})
+    often = config.model_copy(update={"training": training})
+    result = run(often, out=folder, resume=folder.exists(), device=device, data_dir=data_dir, hooks=hooks)
+    return {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
+
+
+def _begun(part: Part, folder: Path) -> list[dict[str, Any]]:
+    """The rounds done before a stop. What cannot be continued is cleared away: it is damaged, or had all it needs."""
+    if not folder.exists():
+        return []
+    try:
+        rows = read_rounds(folder)
+    except OutputError:
+        rows = []
+    if not rows or _Limit(part, rows).reached:
+        shutil.rmtree(folder)
+        return []
+    return rows
+
+
+def _remove_empty(folder: Path, out: Path) -> None:
+    """Leave no empty folders behind, up to `out`; another process may be making one again, and is let."""
+    while folder != out:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent
 
 
 def _plain(values: NDArray[Any]) -> list[float | None]:
@@ -124,15 +174,21 @@ def _plain(values: NDArray[Any]) -> list[float | None]:
 
 
 class _Limit:
-    """Watches a run for the moment at which its part has all it needs."""
+    """Watches a run for the moment at which its part has all it needs; `rows` are the rounds it had before."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, rows: Iterable[dict[str, Any]] = ()) -> None:
         self.part, self.rows, self.reached = part, list[dict[str, Any]](), False
+        for row in rows:
+            self._add(row)
 
     def see(self, record: RoundRecord) -> None:
-        self.rows.append(record.to_json())
-        late = self.part.stop_at_s is not None and record.time_s >= self.part.stop_at_s
-        self.reached = late or self._there(self.rows[-1])
+        del self.rows[record.round - 1 :]  # rounds after the last checkpoint come again
+        self._add(record.to_json())
+
+    def _add(self, row: dict[str, Any]) -> None:
+        self.rows.append(row)
+        late = self.part.stop_at_s is not None and row["time_s"] >= self.part.stop_at_s
+        self.reached = self.reached or late or self._there(row)
 
     def _there(self, row: Mapping[str, Any]) -> bool:
         target, accuracy = self.part.stop_at_accuracy, row["personalised_accuracy"]

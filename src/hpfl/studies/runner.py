@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from itertools import islice
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -82,31 +83,42 @@ def _one_by_one(parts: Sequence[Part], out: Path, course: _Course, *, device: st
 
 
 def _side_by_side(jobs: Iterable[tuple[Part, Path, str, Path | None]], course: _Course, *, workers: int) -> None:
-    """Keep `workers` processes busy; after a stop those at work finish their part, and no other is begun."""
+    """Keep `workers` processes busy; at a stop those at work end after their round, and no other is begun."""
     context = multiprocessing.get_context("spawn")  # a forked process cannot use the GPU
+    stop = context.Event()
     waiting = iter(jobs)
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_worker) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_worker, initargs=(stop,)) as pool:
         busy = {pool.submit(_job, job) for job in islice(waiting, workers)}
         while busy:
-            ready, busy = wait(busy, return_when=FIRST_COMPLETED)
+            ready, busy = wait(busy, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+            if course.should_stop():
+                stop.set()
             for future in ready:
                 course.begin(future.result())
                 course.advance()
-                job = None if course.should_stop() else next(waiting, None)
+                job = None if stop.is_set() else next(waiting, None)
                 if job is not None:
                     busy.add(pool.submit(_job, job))
 
 
+_LOOK_S = 0.5
+"""How often it is looked whether to stop: a signal does not wake who waits for other processes."""
+_stopped: Callable[[], bool] = lambda: False  # noqa: E731
+"""In a process at work: whether the parent says stop."""
+
+
 def _job(job: tuple[Part, Path, str, Path | None]) -> str:
     part, out, device, data_dir = job
-    run_part(part, out, device=device, data_dir=data_dir)
+    run_part(part, out, device=device, data_dir=data_dir, hooks=Hooks(should_stop=_stopped))
     return part.name
 
 
-def _worker() -> None:
-    """One thread each; a Ctrl-C is the parent's to answer, who lets parts at work finish."""
+def _worker(stop: Event) -> None:
+    """One thread each; a Ctrl-C is the parent's to answer, who passes it on."""
+    global _stopped  # noqa: PLW0603  an event reaches a process only when it starts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    _stopped = stop.is_set
 
 
 def _bar(console: Console | None) -> Progress:

@@ -51,7 +51,7 @@ class Long:
 
     seconds: float
     skews: tuple[float, ...]
-    rounds: int = 6000
+    rounds: int = 10_000
     evaluate_every: int = 5
 
 
@@ -87,19 +87,19 @@ FULL: Mapping[str, Setting] = {
         stop_at_s=700.0,
         ablations={**ABLATIONS, **LONGER},
         systems=tuple(SYSTEMS),
-        long=Long(seconds=1170.0, skews=(0.0, 1.0)),
+        long=Long(seconds=3000.0, skews=(0.0, 1.0)),
     ),
     "cifar10": Setting(
         preset="paper-cifar10",
         targets=(0.5, 0.55, 0.6),
-        planners=("fastest", "paper", *FIXED, "shpfl"),
+        planners=_EVERYTHING,
         skews=(0.0, 1.0),
         clocks=("round",),
         rounds=600,
         stop_at_s=1000.0,
         evaluate_every=2,
         systems=tuple(SYSTEMS),
-        long=Long(seconds=1000.0, skews=(0.0,), evaluate_every=10),
+        long=Long(seconds=2400.0, skews=(0.0,), evaluate_every=10),
     ),
 }
 QUICK: Mapping[str, Setting] = {
