@@ -13,10 +13,11 @@ import numpy as np
 from hpfl.planning.problem import BoolArray, FloatArray, Memory, RoundProblem
 
 _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from one round to the next
+_TRUSTED = 1.0  # curvature above which the step is not shortened further: beta is taken to suit the mean of all edges
 _OWED = 0.95  # of what earlier rounds left out, from one round to the next: old debts fade with the model they meant
 _UNPAID = 1 / 3  # share of the noise between edges that paying debts does not undo in later rounds
 _LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes; below it a step pays no debts
-_RECOVERY = 1.2  # by which that ceiling rises while the loss falls
+_RECOVERY = 1.05  # by which that ceiling rises while the loss falls
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
 _RISE, _CEILING, _GRADIENT, _STEP = "rise", "ceiling", "gradient", "step"
@@ -56,12 +57,13 @@ class Estimate:
     def expected(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Decrease over beta that a mean of so many edges promises with the step that suits it, and that step's scale.
 
-        The mean of `a` of `K` edges has the noise `sigma^2 (K - a) / (a (K - 1))`; no step is longer than beta.
+        The mean of `a` of `K` edges has the noise `sigma^2 (K - a) / (a (K - 1))`; no step is longer than beta, and
+        without noise none is shorter: steps shortened for curvature alone let curvature grow, until they stand still.
         """
-        K = len(self.updates)
+        K, q = len(self.updates), min(self.curvature, _TRUSTED)
         energy = self.signal + _UNPAID * self.noise * (K - sizes) / (sizes * max(K - 1, 1))
-        step = np.minimum(self.ceiling, self.signal / np.maximum(self.curvature * energy, _TINY))
-        return step * self.signal - 0.5 * step**2 * self.curvature * energy, step
+        step = np.minimum(self.ceiling, self.signal / np.maximum(q * energy, _TINY))
+        return step * self.signal - 0.5 * step**2 * q * energy, step
 
     def service(self, sets: BoolArray, step: float) -> FloatArray:
         """How well a step along the mean `m` of each row of `sets` pays what is due, `d = g + debt / step`.
@@ -102,7 +104,7 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
     unpriced = UNPRICED in memory
     now = updates if unpriced else updates - curvature * travelled
     gradient = now.mean(axis=0)
-    watch = _watched(memory, gradient)
+    watch = _watched(memory, gradient, curvature)
     found = Estimate(
         updates=updates,
         gradient=gradient,
@@ -159,13 +161,18 @@ def _compared(
     return np.where(waits[:, None], move, 0.0), edges, {_BEND: bend, _REACH: reach}
 
 
-def _watched(memory: Memory, gradient: FloatArray) -> dict[str, Any]:
-    """Whether the loss has been rising of late, and the step's ceiling: halved while it has, else rising towards 1.
+def _watched(memory: Memory, gradient: FloatArray, curvature: float) -> dict[str, Any]:
+    """Whether the loss has been rising of late, and the step's ceiling, which then comes down, else rises towards 1.
 
     Over a known step `p` the loss changed by about `-beta <g before + g now, p> / 2` (the trapezoid of its slope).
+    While it rises the ceiling is halved, and is no higher than `1 / q`, the step that suits the curvature.
     """
     before, step = np.asarray(memory.get(_GRADIENT, gradient)), np.asarray(memory.get(_STEP, 0.0 * gradient))
-    rise = _KEPT * float(memory.get(_RISE, 0.0)) - 0.5 * float((before + gradient) @ step)
+    change = -0.5 * float((before + gradient) @ step)
+    rise = _KEPT * float(memory.get(_RISE, 0.0)) + change
     ceiling = float(memory.get(_CEILING, 1.0))
-    ceiling = max(0.5 * ceiling, _LOWEST) if rise > 0 else min(1.0, _RECOVERY * ceiling)
+    if rise > 0 and change > 0:
+        ceiling = max(min(0.5 * ceiling, 1.0 / max(curvature, _TINY)), _LOWEST)
+    else:
+        ceiling = min(1.0, _RECOVERY * ceiling)
     return {_RISE: rise, _CEILING: ceiling, _GRADIENT: gradient.tolist()}
