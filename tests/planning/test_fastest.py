@@ -157,7 +157,7 @@ def test_a_rising_loss_lowers_the_step_and_a_falling_one_restores_it():
     ones = np.ones((20, WIDTH))
     found, memory = estimate(fresh(sketches=ones), uphill)
     assert found.ceiling == 0.5
-    for t in range(10):
+    for t in range(20):
         found, memory = estimate(fresh(t, sketches=ones), moved(memory, ones[0], 1.0))
     assert found.ceiling == 1.0
 
