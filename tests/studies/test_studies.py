@@ -175,6 +175,13 @@ def run_row(planner, seed, seconds, broadcast="all", *, reached=True):
     }
 
 
+def test_a_broadcast_tried_with_fewer_seeds_is_not_the_better_one_by_chance():
+    rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
+    rows += [run_row("paper", 0, 8.0), run_row("paper", 1, 16.0), run_row("paper", 0, 2.0, "scheduled")]
+    [versus] = [row for row in comparisons(rows, SETTINGS) if row["rival"] == "paper"]
+    assert (versus["broadcast"], versus["seeds"]) == ("all", 2)
+
+
 def test_rivals_count_with_their_better_broadcast_and_by_seed():
     rows = [run_row("fastest", 0, 1.0, "auto"), run_row("fastest", 1, 2.0, "auto")]
     rows += [run_row("paper", 0, 8.0), run_row("paper", 1, 16.0), run_row("paper", 0, 99.0, "scheduled")]

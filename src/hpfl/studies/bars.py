@@ -95,9 +95,10 @@ def _against(rival: str, theirs: Cell, ours: Cell, place: Mapping[str, Any]) -> 
 
 
 def _better(here: Sequence[Mapping[str, Any]], planner: str) -> Cell:
-    """The planner's runs with the broadcast that is faster for it."""
+    """The planner's runs with the broadcast that is faster for it, of those with which as many seeds were run."""
     cells = [_by_seed(here, planner, broadcast) for broadcast in ("scheduled", "all", "auto")]
-    return min((cell for cell in cells if cell), key=_time, default={})
+    most = max(map(len, cells))
+    return min((cell for cell in cells if cell and len(cell) == most), key=_time, default={})
 
 
 def _by_seed(here: Sequence[Mapping[str, Any]], planner: str, broadcast: str) -> Cell:

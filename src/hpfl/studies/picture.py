@@ -20,7 +20,8 @@ _MARKED = {"paper": (15, VERMILLION, "paper"), "shpfl": (15, ORANGE, "SHPFL")}
 def draw(cells: Sequence[Row], target: Mapping[str, float], folder: Path) -> list[Path]:
     """`time-to-accuracy.svg` and `.png` in `folder`, one panel for each data set and skew with clock `round`."""
     here = [row for row in cells if row["clock"] == "round" and row["target"] == target[row["data"]] and row["time_s"]]
-    places = sorted({(row["data"], row["edge_skew"]) for row in here if row["planner"] == "fastest"}, key=_order)
+    there = {(row["data"], row["edge_skew"]) for row in here}
+    places = sorted((place for place in there if _whole(here, place)), key=_order)
     if not places:
         return []
 
@@ -33,6 +34,12 @@ def draw(cells: Sequence[Row], target: Mapping[str, float], folder: Path) -> lis
     )
     titles = [f"{name(data)}, skew {skew:g}, to {100 * target[data]:.0f} %" for data, skew in places]
     return panels(folder / "time-to-accuracy", facts, titles, fill, rows=1 if len(places) < 4 else 2)
+
+
+def _whole(rows: Sequence[Row], place: tuple[str, float]) -> bool:
+    """Whether there is something to compare: `fastest` and a fixed number of edges, all of whose seeds arrived."""
+    here = [row for row in rows if (row["data"], row["edge_skew"]) == place]
+    return _best(here, "fastest") is not None and any(_best(here, planner) for planner in _SIZES)
 
 
 def _order(place: tuple[str, float]) -> tuple[bool, str, float]:
