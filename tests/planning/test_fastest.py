@@ -152,6 +152,28 @@ def test_updates_that_point_back_are_dropped_by_a_step_of_nothing():
     assert plan.step_scale == 0.0
 
 
+def test_a_slope_that_sketches_cannot_tell_from_zero_seldom_raises_an_alarm():
+    noise, calls = normal("between edges", 20, WIDTH), Streams(11).at("calls").integers(20, 400)
+    updates = 0.05 * normal("slope", WIDTH) + noise - noise.mean(axis=0)
+    uphill = [float(updates.mean(axis=0) @ update) < 0 for update in updates]
+    assert sum(uphill) > 5  # as the sketches have it
+    memory, ceilings = {}, []
+    for edge in calls:
+        found, memory = estimate(fresh(sketches=updates), memory)
+        memory = moved(memory, updates[edge], found.ceiling)
+        ceilings.append(found.ceiling)
+    assert np.mean(ceilings) > 0.7
+
+
+def test_a_step_that_was_shortened_is_shortened_for_all_the_curvature():
+    updates = normal("one", WIDTH) + 3.0 * normal("between edges", 20, WIDTH)
+    found = replace(estimate(fresh(sketches=updates), {})[0], curvature=8.0)
+    sizes = np.array([1.0, 15.0])
+    trusting, careful = found.expected(sizes), replace(found, ceiling=0.125).expected(sizes)
+    assert trusting[1][1] > 0.5
+    assert (careful[1] < 0.125 * trusting[1] * (1 + 1e-9)).all()
+
+
 def test_a_rising_loss_lowers_the_step_and_a_falling_one_restores_it():
     uphill = {"gradient": [1.0] * WIDTH, "step": [-1.0] * WIDTH, "path": [0.0] * WIDTH, "debt": [0.0] * WIDTH}
     ones = np.ones((20, WIDTH))
