@@ -10,6 +10,7 @@ from rich.console import Console
 
 import hpfl
 from hpfl.reporting.store import read_rounds
+from hpfl.studies import picture
 from hpfl.studies import time_to_accuracy as study
 from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.converged import converged_rows
@@ -285,3 +286,17 @@ def test_two_tier_systems_run_beside_the_planners():
     assert parts["FL"].network.edges == 1
     assert parts["HFL"].learning.inner_lr == 0.0
     assert parts["PFL"].learning.inner_lr > 0.0
+
+
+def cell(planner, seconds, *, seeds=3, reached=3, broadcast="all"):
+    place = {"data": "mnist", "clock": "round", "edge_skew": 0.0, "target": 0.5, "planner": planner}
+    interval = {"time_s": seconds, "time_low_s": 0.9 * seconds, "time_high_s": 1.1 * seconds}
+    return {**place, **interval, "broadcast": broadcast, "seeds": seeds, "reached": reached}
+
+
+def test_the_picture_wants_something_to_compare_and_trusts_the_cell_with_most_seeds(tmp_path):
+    fastest, rivals = cell("fastest", 1.0, broadcast="auto"), [cell("full", 9.0), cell("full", 2.0, seeds=1, reached=1)]
+    assert picture.draw([fastest], {"mnist": 0.5}, tmp_path) == []
+    assert picture.draw([fastest, cell("full", 9.0, reached=2)], {"mnist": 0.5}, tmp_path) == []
+    assert {path.suffix for path in picture.draw([fastest, *rivals], {"mnist": 0.5}, tmp_path)} == {".svg", ".png"}
+    assert picture._best(rivals, "full")["time_s"] == 9.0
