@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 import hpfl
-from hpfl.reporting.store import read_rounds
-from hpfl.studies import picture
+from hpfl.reporting.store import OutputError, read_rounds
+from hpfl.studies import parts, picture, runner
 from hpfl.studies import time_to_accuracy as study
 from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.converged import converged_rows
 from hpfl.studies.intervals import geometric
-from hpfl.studies.parts import Part, done
+from hpfl.studies.parts import Part, done, run_part
 from hpfl.studies.runner import results, run_parts
 from hpfl.studies.tables import write_table
 
@@ -79,11 +79,11 @@ def test_an_interrupted_part_goes_on_from_its_last_round(tmp_path):
     assert runs([one], tmp_path / "whole")
     for rounds in (3, 6):
         assert not runs([one], tmp_path / "cut", should_stop=stopping_in(3))
-        assert len(read_rounds(one.unfinished(tmp_path / "cut"))) == rounds
+        assert len(read_rounds(one.unfinished(tmp_path / "cut", "cpu"))) == rounds
     assert runs([one], tmp_path / "cut")
     assert rounds_of(one, tmp_path / "cut") == rounds_of(one, tmp_path / "whole")
     assert done(one, tmp_path / "cut")["ues"] == done(one, tmp_path / "whole")["ues"]
-    assert [path.name for path in (tmp_path / "cut").iterdir()] == ["parts"]
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {"parts", ".lock"}
 
 
 def test_a_target_counts_evaluations_from_before_an_interruption(tmp_path):
@@ -93,24 +93,93 @@ def test_a_target_counts_evaluations_from_before_an_interruption(tmp_path):
     assert len(rounds_of(one, tmp_path)["time_s"]) == 3  # as many evaluations as make a target count
 
 
-def test_what_is_left_of_a_killed_part_is_taken_up_or_cleared_away(tmp_path):
-    one = part(rounds=5, stop_at_s=1e-9)
+class KilledError(Exception):
+    """In place of a signal that cannot be caught: nothing is saved on the way out."""
+
+
+def killed_in(round_number, one, out):
+    def on_round(record):
+        if record.round == round_number:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        run_part(one, out, device="cpu", data_dir=None, hooks=hpfl.Hooks(on_round=on_round))
+
+
+@pytest.mark.parametrize("limits", [{}, {"stop_at_accuracy": 0.0}])
+def test_a_killed_part_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch, limits):
+    monkeypatch.setattr(parts, "CHECKPOINT_EVERY", 3)
+    one = part(rounds=12, **limits)
     assert runs([one], tmp_path / "whole")
-    assert not runs([part(rounds=5)], tmp_path / "cut", should_stop=stopping_in(3))  # the same run, already too long
+    for last in (2,) if limits else (2, 5, 8):
+        killed_in(last, one, tmp_path / "cut")
+        assert len(read_rounds(one.unfinished(tmp_path / "cut", "cpu"))) == last
     assert runs([one], tmp_path / "cut")
     assert rounds_of(one, tmp_path / "cut") == rounds_of(one, tmp_path / "whole")
-    damaged = part(rounds=5)
-    assert not runs([damaged], tmp_path / "damaged", should_stop=stopping_in(3))
-    (damaged.unfinished(tmp_path / "damaged") / "rounds.jsonl").write_text("nonsense\n")
-    assert runs([damaged], tmp_path / "damaged")
-    assert len(rounds_of(damaged, tmp_path / "damaged")["time_s"]) == 5
+    assert not (tmp_path / "cut" / "unfinished").exists()
+
+
+def spoil_records(folder):
+    (folder / "rounds.jsonl").write_text("nonsense\n")
+
+
+def spoil_checkpoints(folder):
+    for path in (folder / "checkpoints").iterdir():
+        path.write_bytes(b"nonsense")
+
+
+def lose_records(folder):
+    lines = (folder / "rounds.jsonl").read_text().splitlines(keepends=True)
+    (folder / "rounds.jsonl").write_text(lines[0])
+
+
+@pytest.mark.parametrize("spoil", [spoil_records, spoil_checkpoints, lose_records])
+def test_what_cannot_be_gone_on_with_is_begun_anew(tmp_path, spoil):
+    one = part(rounds=5)
+    assert runs([one], tmp_path / "whole")
+    assert not runs([one], tmp_path / "cut", should_stop=stopping_in(3))
+    spoil(one.unfinished(tmp_path / "cut", "cpu"))
+    assert runs([one], tmp_path / "cut")
+    assert rounds_of(one, tmp_path / "cut") == rounds_of(one, tmp_path / "whole")
+
+
+@pytest.mark.parametrize("limits", [{"stop_at_s": 1e-9}, {"rounds": 2}])
+def test_a_part_that_is_to_be_shorter_now_is_begun_anew(tmp_path, limits):
+    assert not runs([part(rounds=5)], tmp_path, should_stop=stopping_in(3))
+    shorter = part(**({"rounds": 5} | limits))
+    assert runs([shorter], tmp_path)
+    assert len(rounds_of(shorter, tmp_path)["time_s"]) == limits.get("rounds", 1)
+
+
+def test_two_studies_do_not_work_in_one_folder(tmp_path):
+    with runner._alone(tmp_path), pytest.raises(OutputError, match="another hpfl reproduce"):
+        runs([part()], tmp_path)
+    assert runs([part()], tmp_path)
+
+
+def endless(tmp_path):
+    pair = [part("one", rounds=100_000), part("two", rounds=100_000)]
+    begun = [each.unfinished(tmp_path, "cpu") / "rounds.jsonl" for each in pair]
+    return pair, lambda: all(path.exists() and path.stat().st_size for path in begun)
 
 
 def test_processes_at_work_stop_after_their_round(tmp_path):
-    pair = [part("one", rounds=100_000), part("two", rounds=100_000)]
-    begun = [each.unfinished(tmp_path) / "rounds.jsonl" for each in pair]
-    assert not runs(pair, tmp_path, workers=2, should_stop=lambda: all(path.exists() for path in begun))
-    assert all(read_rounds(each.unfinished(tmp_path)) for each in pair)
+    pair, at_work = endless(tmp_path)
+    assert not runs(pair, tmp_path, workers=2, should_stop=at_work)
+    assert all(read_rounds(each.unfinished(tmp_path, "cpu")) for each in pair)
+
+
+def test_a_second_interruption_ends_the_processes_at_work(tmp_path):
+    pair, at_work = endless(tmp_path)
+
+    def interrupted():
+        if at_work():
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        runs(pair, tmp_path, workers=2, should_stop=interrupted)
+    assert all(read_rounds(each.unfinished(tmp_path, "cpu")) for each in pair)
 
 
 def test_half_a_file_counts_as_nothing(tmp_path):
@@ -181,6 +250,13 @@ def test_a_broadcast_tried_with_fewer_seeds_is_not_the_better_one_by_chance():
     rows += [run_row("paper", 0, 8.0), run_row("paper", 1, 16.0), run_row("paper", 0, 2.0, "scheduled")]
     [versus] = [row for row in comparisons(rows, SETTINGS) if row["rival"] == "paper"]
     assert (versus["broadcast"], versus["seeds"]) == ("all", 2)
+
+
+def test_the_best_fixed_number_is_one_of_those_run_with_most_seeds():
+    rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
+    rows += [run_row("random-1", 0, 4.0), run_row("random-1", 1, 4.0), run_row("random-2", 0, 2.0)]
+    [best] = [row for row in comparisons(rows, SETTINGS) if row["rival"] == "best fixed"]
+    assert (best["which"], best["seeds"]) == ("random-1", 2)
 
 
 def test_rivals_count_with_their_better_broadcast_and_by_seed():
@@ -290,7 +366,7 @@ def test_two_tier_systems_run_beside_the_planners():
 
 def cell(planner, seconds, *, seeds=3, reached=3, broadcast="all"):
     place = {"data": "mnist", "clock": "round", "edge_skew": 0.0, "target": 0.5, "planner": planner}
-    interval = {"time_s": seconds, "time_low_s": 0.9 * seconds, "time_high_s": 1.1 * seconds}
+    interval = {"time_s": seconds, "time_low_s": seconds and 0.9 * seconds, "time_high_s": seconds and 1.1 * seconds}
     return {**place, **interval, "broadcast": broadcast, "seeds": seeds, "reached": reached}
 
 
@@ -300,3 +376,5 @@ def test_the_picture_wants_something_to_compare_and_trusts_the_cell_with_most_se
     assert picture.draw([fastest, cell("full", 9.0, reached=2)], {"mnist": 0.5}, tmp_path) == []
     assert {path.suffix for path in picture.draw([fastest, *rivals], {"mnist": 0.5}, tmp_path)} == {".svg", ".png"}
     assert picture._best(rivals, "full")["time_s"] == 9.0
+    none, lucky = cell("full", None, reached=0), cell("full", 2.0, seeds=1, reached=1)
+    assert picture.draw([fastest, none, lucky], {"mnist": 0.5}, tmp_path) == []

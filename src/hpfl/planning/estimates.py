@@ -16,9 +16,9 @@ _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from
 _TRUSTED = 1.0  # curvature above which the step is not shortened further: beta is taken to suit the mean of all edges
 _OWED = 0.95  # of what earlier rounds left out, from one round to the next: old debts fade with the model they meant
 _UNPAID = 1 / 3  # share of the noise between edges that paying debts does not undo in later rounds
-_LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes; below it a step pays no debts
+_LOWEST = 1 / 64  # ceiling of the step, unless the curvature wants a lower one, so that a false alarm passes
 _SURE = 1.0  # standard errors by which the loss must have risen before it counts as rising
-_RECOVERY = 1.05  # by which that ceiling rises while the loss falls
+_RECOVERY = 1.05  # by which that ceiling rises in every round without an alarm
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
 _RISE, _DOUBT, _CEILING, _GRADIENT, _STEP = "rise", "doubt", "ceiling", "gradient", "step"
@@ -58,8 +58,8 @@ class Estimate:
     def expected(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Decrease over beta that a mean of so many edges promises with the step that suits it, and that step's scale.
 
-        The mean of `a` of `K` edges has the noise `sigma^2 (K - a) / (a (K - 1))`; no step is longer than beta, and
-        without noise none is shorter: steps shortened for curvature alone let curvature grow, until they stand still.
+        The mean of `a` of `K` edges has the noise `sigma^2 (K - a) / (a (K - 1))`; no step is longer than the ceiling,
+        and without noise none is shorter: steps shortened for curvature alone let it grow, until they stand still.
         """
         K, q = len(self.updates), min(self.curvature, _TRUSTED / self.ceiling)
         energy = self.signal + _UNPAID * self.noise * (K - sizes) / (sizes * max(K - 1, 1))
@@ -178,7 +178,8 @@ def _watched(memory: Memory, gradient: FloatArray, curvature: float) -> dict[str
     doubt = _KEPT**2 * float(memory.get(_DOUBT, 0.0)) + variance
     ceiling = float(memory.get(_CEILING, 1.0))
     if change > 0 and rise > _SURE * np.sqrt(doubt):
-        ceiling = max(min(0.5 * ceiling, 1.0 / max(curvature, _TINY)), _LOWEST)
+        suits = 1.0 / max(curvature, _TINY)
+        ceiling = max(min(0.5 * ceiling, suits), min(suits, _LOWEST))
     else:
         ceiling = min(1.0, _RECOVERY * ceiling)
     return {_RISE: rise, _DOUBT: doubt, _CEILING: ceiling, _GRADIENT: gradient.tolist()}

@@ -61,9 +61,12 @@ def _of(runs: Sequence[Mapping[str, Any]], data: str, setting: Setting) -> Itera
 
 def _cell(here: Sequence[Mapping[str, Any]], place: dict[str, Any]) -> Iterator[dict[str, Any]]:
     ours = _by_seed(here, "fastest", "auto")
-    rivals = {name: _better(here, name) for name in dict.fromkeys(row["planner"] for row in here) if name != "fastest"}
-    rivals = {name: cell for name, cell in rivals.items() if set(cell) & set(ours) and name not in LONGER}
-    fixed = {name: cell for name, cell in rivals.items() if name in FIXED}
+    shared = [row for row in here if row["seed"] in ours and row["planner"] != "fastest"]
+    rivals = {
+        name: _better(shared, name) for name in dict.fromkeys(row["planner"] for row in shared) if name not in LONGER
+    }
+    most = max((len(cell) for name, cell in rivals.items() if name in FIXED), default=0)
+    fixed = {name: cell for name, cell in rivals.items() if name in FIXED and len(cell) == most}
     for name, cell in rivals.items():
         yield place | _against(name, cell, ours, place)
     if fixed:

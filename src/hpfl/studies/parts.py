@@ -3,7 +3,10 @@
 While it runs it keeps records and checkpoints in a folder of its own, so that an interrupted one goes on where it was.
 """
 
+import glob
+import hashlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +21,7 @@ from hpfl.config import Config, fingerprint, resolve
 from hpfl.experiment import Hooks, choose_device, run
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.reporting import atomic
+from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError, read_rounds
 from hpfl.reporting.summary import environment, time_to_target
 from hpfl.training.cloud import DivergedError
@@ -79,9 +83,18 @@ class Part:
         """Where its results lie."""
         return out / "parts" / f"{self.name}.json"
 
-    def unfinished(self, out: Path) -> Path:
-        """Where it keeps what it has while it runs."""
-        return out / "unfinished" / f"{self.name}-{fingerprint(resolve(self.config))}"
+    def unfinished(self, out: Path, device: str) -> Path:
+        """Where it keeps what it has while it runs; what another version or machine began is not gone on with."""
+        place = json.dumps(environment(device=choose_device(device).type), sort_keys=True)
+        made_by = hashlib.blake2b(place.encode(), digest_size=4).hexdigest()
+        return out / "unfinished" / f"{self.name}-{fingerprint(resolve(self.config))}-{made_by}"
+
+    def clear(self, out: Path) -> None:
+        """Remove whatever was kept of it while it ran."""
+        folder, name = (out / "unfinished" / self.name).parent, (out / "unfinished" / self.name).name
+        for left in folder.glob(f"{glob.escape(name)}-*"):
+            if re.fullmatch(r"-[0-9a-f]+-[0-9a-f]+", left.name.removeprefix(name)):
+                shutil.rmtree(left)
 
 
 def done(part: Part, out: Path) -> dict[str, Any] | None:
@@ -98,7 +111,7 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
 
     `wall_s` in the file is the time since the last stop.
     """
-    folder, hooks = part.unfinished(out), hooks or Hooks()
+    folder, hooks = part.unfinished(out, device), hooks or Hooks()
     limit = _Limit(part, _begun(part, folder))
 
     def watch(record: RoundRecord) -> None:
@@ -133,14 +146,17 @@ def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks
     part.file(out).parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(part.file(out), json.dumps(content, allow_nan=False))
     shutil.rmtree(folder, ignore_errors=True)
-    _remove_empty(folder.parent, out)
 
 
 def _per_ue(config: Config, folder: Path, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
     """An ordinary run, begun or continued in `folder`, and the figures of every UE at its end."""
     training = config.training.model_copy(update={"checkpoint_every": CHECKPOINT_EVERY})
     often = config.model_copy(update={"training": training})
-    result = run(often, out=folder, resume=folder.exists(), device=device, data_dir=data_dir, hooks=hooks)
+    try:
+        result = run(often, out=folder, resume=folder.exists(), device=device, data_dir=data_dir, hooks=hooks)
+    except CheckpointError:
+        shutil.rmtree(folder)
+        result = run(often, out=folder, device=device, data_dir=data_dir, hooks=hooks)
     return {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
 
 
@@ -152,20 +168,10 @@ def _begun(part: Part, folder: Path) -> list[dict[str, Any]]:
         rows = read_rounds(folder)
     except OutputError:
         rows = []
-    if not rows or _Limit(part, rows).reached:
+    if not rows or len(rows) > part.config.training.rounds or _Limit(part, rows).reached:
         shutil.rmtree(folder)
         return []
     return rows
-
-
-def _remove_empty(folder: Path, out: Path) -> None:
-    """Leave no empty folders behind, up to `out`; another process may be making one again, and is let."""
-    while folder != out:
-        try:
-            folder.rmdir()
-        except OSError:
-            return
-        folder = folder.parent
 
 
 def _plain(values: NDArray[Any]) -> list[float | None]:

@@ -19,7 +19,7 @@ _MARKED = {"paper": (15, VERMILLION, "paper"), "shpfl": (15, ORANGE, "SHPFL")}
 
 def draw(cells: Sequence[Row], target: Mapping[str, float], folder: Path) -> list[Path]:
     """`time-to-accuracy.svg` and `.png` in `folder`, one panel for each data set and skew with clock `round`."""
-    here = [row for row in cells if row["clock"] == "round" and row["target"] == target[row["data"]] and row["time_s"]]
+    here = [row for row in cells if row["clock"] == "round" and row["target"] == target[row["data"]]]
     there = {(row["data"], row["edge_skew"]) for row in here}
     places = sorted((place for place in there if _whole(here, place)), key=_order)
     if not places:

@@ -1,10 +1,15 @@
 """Runs what is missing of a study, one after another or side by side, under one bar with the time left."""
 
+import fcntl
 import multiprocessing
+import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from itertools import islice
+from multiprocessing import connection
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
@@ -14,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from hpfl.experiment import Hooks
+from hpfl.reporting.store import OutputError
 from hpfl.studies.parts import Part, done, run_part
 from hpfl.training.record import RoundRecord
 
@@ -35,7 +41,7 @@ def run_parts(
     With several workers parts run side by side, but for timed ones, which come last and alone.
     """
     missing = [part for part in parts if done(part, out) is None]
-    with _bar(console) as bar:
+    with _alone(out), _bar(console) as bar:
         task = bar.add_task("", total=len(parts), completed=len(parts) - len(missing))
         course = _Course(bar, task, should_stop)
         together = [] if workers <= 1 else [part for part in missing if not part.timed]
@@ -43,7 +49,35 @@ def run_parts(
             _side_by_side([(part, out, device, data_dir) for part in together], course, workers=workers)
         alone = [part for part in missing if part not in together]
         _one_by_one(alone, out, course, device=device, data_dir=data_dir)
+        _tidy(parts, out)
     return all(done(part, out) is not None for part in parts)
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keep other studies out of the folder: they would take up the same unfinished runs."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / ".lock").open("w")
+    except OSError as error:
+        raise OutputError(f"{out} cannot be written to ({error.strerror}); choose another --out") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            taken = f"another hpfl reproduce is at work in {out}; wait for it, or choose another --out"
+            raise OutputError(taken) from error
+        yield
+
+
+def _tidy(parts: Iterable[Part], out: Path) -> None:
+    """Remove what was kept of runs that are done now, and the folders that are empty then."""
+    for part in parts:
+        if done(part, out) is not None:
+            part.clear(out)
+    for folder, _, _ in os.walk(out / "unfinished", topdown=False):
+        with suppress(OSError):
+            Path(folder).rmdir()
 
 
 def results(parts: Iterable[Part], out: Path) -> list[dict[str, Any]]:
@@ -88,17 +122,22 @@ def _side_by_side(jobs: Iterable[tuple[Part, Path, str, Path | None]], course: _
     stop = context.Event()
     waiting = iter(jobs)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_worker, initargs=(stop,)) as pool:
-        busy = {pool.submit(_job, job) for job in islice(waiting, workers)}
-        while busy:
-            ready, busy = wait(busy, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-            if course.should_stop():
-                stop.set()
-            for future in ready:
-                course.begin(future.result())
-                course.advance()
-                job = None if stop.is_set() else next(waiting, None)
-                if job is not None:
-                    busy.add(pool.submit(_job, job))
+        try:
+            busy = {pool.submit(_job, job) for job in islice(waiting, workers)}
+            while busy:
+                ready, busy = wait(busy, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+                if course.should_stop():
+                    stop.set()
+                for future in ready:
+                    name, whole = future.result()
+                    course.begin(name)
+                    course.advance(whole)
+                    job = None if stop.is_set() else next(waiting, None)
+                    if job is not None:
+                        busy.add(pool.submit(_job, job))
+        except BaseException:  # an error, or a second Ctrl-C: those at work are not waited for to their ends
+            stop.set()
+            raise
 
 
 _LOOK_S = 0.5
@@ -107,18 +146,28 @@ _stopped: Callable[[], bool] = lambda: False  # noqa: E731
 """In a process at work: whether the parent says stop."""
 
 
-def _job(job: tuple[Part, Path, str, Path | None]) -> str:
+def _job(job: tuple[Part, Path, str, Path | None]) -> tuple[str, bool]:
+    """Run it; its name, and whether it is done. What only a probe knows is not kept, so that those are let end."""
     part, out, device, data_dir = job
-    run_part(part, out, device=device, data_dir=data_dir, hooks=Hooks(should_stop=_stopped))
-    return part.name
+    hooks = Hooks() if part.probe else Hooks(should_stop=_stopped)
+    run_part(part, out, device=device, data_dir=data_dir, hooks=hooks)
+    return part.name, done(part, out) is not None
 
 
 def _worker(stop: Event) -> None:
-    """One thread each; a Ctrl-C is the parent's to answer, who passes it on."""
+    """One thread each; a Ctrl-C is the parent's to answer, who passes it on; with the parent killed, none goes on."""
     global _stopped  # noqa: PLW0603  an event reaches a process only when it starts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     _stopped = stop.is_set
+    threading.Thread(target=_die_with_the_parent, daemon=True).start()
+
+
+def _die_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
 
 
 def _bar(console: Console | None) -> Progress:
