@@ -97,18 +97,10 @@ def test_curvature_is_learned_from_a_known_step():
 
 @pytest.mark.parametrize("curvature", [0.1, 1.0, 2.5, 6.0, 20.0])
 @pytest.mark.parametrize("noise", [0.0, 1.0, 5.0])
-def test_a_quadratic_never_diverges_however_large_the_outer_step(curvature, noise):
+def test_a_quadratic_is_learned_though_the_outer_step_is_far_too_long(curvature, noise):
     _, losses = quadratic(curvature, noise, rounds=60)
     start = 0.5 * curvature * 9.0
     assert losses[-20:].mean() < 0.1 * start + 0.1 * curvature * noise**2
-
-
-@pytest.mark.parametrize("curvature", [100.0, 500.0])
-@pytest.mark.parametrize("noise", [0.0, 1.0, 5.0])
-def test_an_absurd_outer_step_leaves_the_loss_bounded(curvature, noise):
-    _, losses = quadratic(curvature, noise, rounds=120)
-    start = 0.5 * curvature * 9.0
-    assert losses[-40:].mean() < 3.0 * (start + curvature * noise**2)
 
 
 def test_edges_that_differ_take_turns_instead_of_the_loudest_winning_always():
@@ -158,28 +150,6 @@ def test_updates_that_point_back_are_dropped_by_a_step_of_nothing():
     plan, _ = planned(stale, memory)
     assert plan.scheduled.all()
     assert plan.step_scale == 0.0
-
-
-def test_a_slope_that_sketches_cannot_tell_from_zero_seldom_raises_an_alarm():
-    noise, calls = normal("between edges", 20, WIDTH), Streams(11).at("calls").integers(20, 400)
-    updates = 0.05 * normal("slope", WIDTH) + noise - noise.mean(axis=0)
-    uphill = [float(updates.mean(axis=0) @ update) < 0 for update in updates]
-    assert sum(uphill) > 5  # as the sketches have it
-    memory, ceilings = {}, []
-    for edge in calls:
-        found, memory = estimate(fresh(sketches=updates), memory)
-        memory = moved(memory, updates[edge], found.ceiling)
-        ceilings.append(found.ceiling)
-    assert np.mean(ceilings) > 0.7
-
-
-def test_a_step_that_was_shortened_is_shortened_for_all_the_curvature():
-    updates = normal("one", WIDTH) + 3.0 * normal("between edges", 20, WIDTH)
-    found = replace(estimate(fresh(sketches=updates), {})[0], curvature=3.0)
-    sizes = np.array([1.0, 15.0])
-    trusting, careful = found.expected(sizes)[1], replace(found, ceiling=0.25).expected(sizes)[1]
-    assert trusting[1] > 0.5
-    assert careful == pytest.approx(np.minimum(0.25, trusting / 3.0))
 
 
 def test_a_rising_loss_lowers_the_step_and_a_falling_one_restores_it():

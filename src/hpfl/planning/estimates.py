@@ -16,12 +16,11 @@ _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from
 _TRUSTED = 1.0  # curvature above which the step is not shortened further: beta is taken to suit the mean of all edges
 _OWED = 0.95  # of what earlier rounds left out, from one round to the next: old debts fade with the model they meant
 _UNPAID = 1 / 3  # share of the noise between edges that paying debts does not undo in later rounds
-_LOWEST = 1 / 64  # ceiling of the step, unless the curvature wants a lower one, so that a false alarm passes
-_SURE = 1.0  # standard errors by which the loss must have risen before it counts as rising
+_LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes; below it a step pays no debts
 _RECOVERY = 1.05  # by which that ceiling rises in every round without an alarm
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
-_RISE, _DOUBT, _CEILING, _GRADIENT, _STEP = "rise", "doubt", "ceiling", "gradient", "step"
+_RISE, _CEILING, _GRADIENT, _STEP = "rise", "ceiling", "gradient", "step"
 UNPRICED = "unpriced"
 """In the memory a run begins with: age has no price, and an old update is taken as if it were new."""
 
@@ -61,7 +60,7 @@ class Estimate:
         The mean of `a` of `K` edges has the noise `sigma^2 (K - a) / (a (K - 1))`; no step is longer than the ceiling,
         and without noise none is shorter: steps shortened for curvature alone let it grow, until they stand still.
         """
-        K, q = len(self.updates), min(self.curvature, _TRUSTED / self.ceiling)
+        K, q = len(self.updates), min(self.curvature, _TRUSTED)
         energy = self.signal + _UNPAID * self.noise * (K - sizes) / (sizes * max(K - 1, 1))
         step = np.minimum(self.ceiling, self.signal / np.maximum(q * energy, _TINY))
         return step * self.signal - 0.5 * step**2 * q * energy, step
@@ -166,20 +165,14 @@ def _watched(memory: Memory, gradient: FloatArray, curvature: float) -> dict[str
     """Whether the loss has been rising of late, and the step's ceiling, which then comes down, else rises towards 1.
 
     Over a known step `p` the loss changed by about `-beta <g before + g now, p> / 2` (the trapezoid of its slope).
-    While it rises by more than the error the ceiling is halved, and is no higher than `1 / q`, the step that suits the
-    curvature. A sketch of `d` floats knows `<x, y>` to a variance of `(|x|^2 |y|^2 + <x, y>^2) / d`, and along a noisy
-    step that is often more than the slope itself.
+    While it rises the ceiling is halved, and is no higher than `1 / q`, the step that suits the curvature.
     """
     before, step = np.asarray(memory.get(_GRADIENT, gradient)), np.asarray(memory.get(_STEP, 0.0 * gradient))
-    slope = 0.5 * (before + gradient)
-    change = -float(slope @ step)
+    change = -0.5 * float((before + gradient) @ step)
     rise = _KEPT * float(memory.get(_RISE, 0.0)) + change
-    variance = (float(slope @ slope) * float(step @ step) + change**2) / len(gradient)
-    doubt = _KEPT**2 * float(memory.get(_DOUBT, 0.0)) + variance
     ceiling = float(memory.get(_CEILING, 1.0))
-    if change > 0 and rise > _SURE * np.sqrt(doubt):
-        suits = 1.0 / max(curvature, _TINY)
-        ceiling = max(min(0.5 * ceiling, suits), min(suits, _LOWEST))
+    if rise > 0 and change > 0:
+        ceiling = max(min(0.5 * ceiling, 1.0 / max(curvature, _TINY)), _LOWEST)
     else:
         ceiling = min(1.0, _RECOVERY * ceiling)
-    return {_RISE: rise, _DOUBT: doubt, _CEILING: ceiling, _GRADIENT: gradient.tolist()}
+    return {_RISE: rise, _CEILING: ceiling, _GRADIENT: gradient.tolist()}
