@@ -233,7 +233,9 @@ def test_a_sender_that_stalls_is_cut_off(certificates):
             await asyncio.sleep(2.0)
 
         attempt(nodes, Mallory(nodes, 1), work)
-        assert refused(nodes.edges[0].flock.hub) == {"late": 1}
+        counted = refused(nodes.edges[0].flock.hub)
+        counted.pop("repeated", None)  # UE 0 may be asked again meanwhile, and answer twice
+        assert counted == {"late": 1}
         assert nodes.deployment.cloud.delivered[0].ues == [0]
 
 
