@@ -3,10 +3,8 @@
 While it runs it keeps records and checkpoints in a folder of its own, so that an interrupted one goes on where it was.
 """
 
-import glob
 import hashlib
 import json
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -83,18 +81,15 @@ class Part:
         """Where its results lie."""
         return out / "parts" / f"{self.name}.json"
 
+    def kept(self, out: Path) -> Path:
+        """The folder of what is kept of it while it runs, one within for each configuration, version and machine."""
+        return out / "unfinished" / self.name
+
     def unfinished(self, out: Path, device: str) -> Path:
         """Where it keeps what it has while it runs; what another version or machine began is not gone on with."""
         place = json.dumps(environment(device=choose_device(device).type), sort_keys=True)
         made_by = hashlib.blake2b(place.encode(), digest_size=4).hexdigest()
-        return out / "unfinished" / f"{self.name}-{fingerprint(resolve(self.config))}-{made_by}"
-
-    def clear(self, out: Path) -> None:
-        """Remove whatever was kept of it while it ran."""
-        folder, name = (out / "unfinished" / self.name).parent, (out / "unfinished" / self.name).name
-        for left in folder.glob(f"{glob.escape(name)}-*"):
-            if re.fullmatch(r"-[0-9a-f]+-[0-9a-f]+", left.name.removeprefix(name)):
-                shutil.rmtree(left)
+        return self.kept(out) / f"{fingerprint(resolve(self.config))}-{made_by}"
 
 
 def done(part: Part, out: Path) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 import fcntl
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,8 +74,8 @@ def _alone(out: Path) -> Iterator[None]:
 def _tidy(parts: Iterable[Part], out: Path) -> None:
     """Remove what was kept of runs that are done now, and the folders that are empty then."""
     for part in parts:
-        if done(part, out) is not None:
-            part.clear(out)
+        if part.kept(out).exists() and done(part, out) is not None:
+            shutil.rmtree(part.kept(out))
     for folder, _, _ in os.walk(out / "unfinished", topdown=False):
         with suppress(OSError):
             Path(folder).rmdir()
