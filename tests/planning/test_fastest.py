@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.bandwidth import allocate
@@ -103,6 +103,11 @@ def test_a_quadratic_is_learned_though_the_outer_step_is_far_too_long(curvature,
     assert losses[-20:].mean() < 0.1 * start + 0.1 * curvature * noise**2
 
 
+def test_without_noise_a_step_three_hundred_times_too_long_is_shortened_enough():
+    _, losses = quadratic(300.0, 0.0, rounds=60)
+    assert losses[-20:].mean() < 0.1 * 0.5 * 300.0 * 9.0
+
+
 def test_edges_that_differ_take_turns_instead_of_the_loudest_winning_always():
     groups = np.repeat(np.eye(4), 5, axis=0) @ normal("groups", 4, WIDTH)
     groups[:5] *= 1.5  # the loudest
@@ -160,6 +165,25 @@ def test_a_rising_loss_lowers_the_step_and_a_falling_one_restores_it():
     for t in range(20):
         found, memory = estimate(fresh(t, sketches=ones), moved(memory, ones[0], 1.0))
     assert found.ceiling == 1.0
+
+
+@settings(deadline=None)
+@given(fallen=st.floats(1e-3, 1e6), share=st.floats(0.0, 1.0))
+def test_a_rise_is_an_alarm_beyond_a_fiftieth_of_all_the_loss_has_fallen(fallen, share):
+    """Over the step `-x` along a slope of 1 the loss rises by `x`."""
+    assume(abs(share - 0.02) > 1e-6)
+    steps = {"gradient": [1.0, 1.0], "step": [-0.5 * share * fallen] * 2, "path": [0.0] * 2, "debt": [0.0] * 2}
+    found, memory = estimate(fresh(sketches=np.ones((20, 2))), {**steps, "loss": -fallen, "least": -fallen})
+    assert memory["loss"] == pytest.approx((share - 1.0) * fallen)
+    assert memory["least"] == -fallen
+    assert found.ceiling == (0.5 if share > 0.02 else 1.0)
+
+
+def test_a_gradient_of_any_size_gives_a_step_without_a_warning():
+    for size in (0.0, 1e-140, 1e150):
+        found, _ = estimate(fresh(sketches=size * np.ones((20, WIDTH))), {})
+        _, steps = found.expected(np.array([1.0, 20.0]))
+        assert (steps == (1.0 if size else 0.0)).all()
 
 
 @settings(deadline=None, max_examples=15)

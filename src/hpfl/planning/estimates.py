@@ -18,9 +18,10 @@ _OWED = 0.95  # of what earlier rounds left out, from one round to the next: old
 _UNPAID = 1 / 3  # share of the noise between edges that paying debts does not undo in later rounds
 _LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes; below it a step pays no debts
 _RECOVERY = 1.05  # by which that ceiling rises in every round without an alarm
+_FORGIVEN = 0.02  # of all the loss has fallen, how much it may rise again before that is an alarm
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
-_RISE, _CEILING, _GRADIENT, _STEP = "rise", "ceiling", "gradient", "step"
+_RISE, _LOSS, _LEAST, _CEILING, _GRADIENT, _STEP = "rise", "loss", "least", "ceiling", "gradient", "step"
 UNPRICED = "unpriced"
 """In the memory a run begins with: age has no price, and an old update is taken as if it were new."""
 
@@ -62,7 +63,7 @@ class Estimate:
         """
         K, q = len(self.updates), min(self.curvature, _TRUSTED)
         energy = self.signal + _UNPAID * self.noise * (K - sizes) / (sizes * max(K - 1, 1))
-        step = np.minimum(self.ceiling, self.signal / np.maximum(q * energy, _TINY))
+        step = np.minimum(self.ceiling, self.signal / np.maximum(q * energy, max(self.signal, _TINY)))
         return step * self.signal - 0.5 * step**2 * q * energy, step
 
     def service(self, sets: BoolArray, step: float) -> FloatArray:
@@ -164,15 +165,18 @@ def _compared(
 def _watched(memory: Memory, gradient: FloatArray, curvature: float) -> dict[str, Any]:
     """Whether the loss has been rising of late, and the step's ceiling, which then comes down, else rises towards 1.
 
-    Over a known step `p` the loss changed by about `-beta <g before + g now, p> / 2` (the trapezoid of its slope).
-    While it rises the ceiling is halved, and is no higher than `1 / q`, the step that suits the curvature.
+    Over a known step `p` the loss changed by about `-beta <g before + g now, p> / 2` (the trapezoid of its slope). Long
+    steps swing, and so does the loss while it falls. An alarm is a rise over some five rounds of more than a fiftieth
+    of all it has ever fallen: the ceiling is then halved, and is no higher than `1 / q`, which suits the curvature.
     """
     before, step = np.asarray(memory.get(_GRADIENT, gradient)), np.asarray(memory.get(_STEP, 0.0 * gradient))
     change = -0.5 * float((before + gradient) @ step)
     rise = _KEPT * float(memory.get(_RISE, 0.0)) + change
+    loss = float(memory.get(_LOSS, 0.0)) + change
+    least = min(float(memory.get(_LEAST, 0.0)), loss)
     ceiling = float(memory.get(_CEILING, 1.0))
-    if rise > 0 and change > 0:
-        ceiling = max(min(0.5 * ceiling, 1.0 / max(curvature, _TINY)), _LOWEST)
+    if change > 0 and rise > _FORGIVEN * -least:
+        ceiling = min(max(0.5 * ceiling, _LOWEST), 1.0 / max(curvature, _TINY))
     else:
         ceiling = min(1.0, _RECOVERY * ceiling)
-    return {_RISE: rise, _CEILING: ceiling, _GRADIENT: gradient.tolist()}
+    return {_RISE: rise, _LOSS: loss, _LEAST: least, _CEILING: ceiling, _GRADIENT: gradient.tolist()}
