@@ -252,6 +252,14 @@ def test_a_broadcast_tried_with_fewer_seeds_is_not_the_better_one_by_chance():
     assert (versus["broadcast"], versus["seeds"]) == ("all", 2)
 
 
+def test_of_broadcasts_that_do_not_arrive_the_one_that_diverges_sooner_is_not_the_better():
+    rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
+    rows += [run_row("paper", seed, 50.0, reached=False) for seed in (0, 1)]
+    rows += [run_row("paper", seed, 3.0, "scheduled", reached=False) for seed in (0, 1)]
+    [versus] = [row for row in comparisons(rows, SETTINGS) if row["rival"] == "paper"]
+    assert (versus["broadcast"], versus["at_least"], versus["speedup"]) == ("all", True, pytest.approx(50.0))
+
+
 def test_the_best_fixed_number_is_one_of_those_run_with_most_seeds():
     rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
     rows += [run_row("random-1", 0, 4.0), run_row("random-1", 1, 4.0), run_row("random-2", 0, 2.0)]
