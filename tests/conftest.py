@@ -1,0 +1,5 @@
+"""For all tests: one thread a process, as studies' workers have, so that what is compared was summed in one order."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
