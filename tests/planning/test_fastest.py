@@ -174,9 +174,33 @@ def test_a_rise_is_an_alarm_beyond_a_fiftieth_of_all_the_loss_has_fallen(fallen,
     assume(abs(share - 0.02) > 1e-6)
     steps = {"gradient": [1.0, 1.0], "step": [-0.5 * share * fallen] * 2, "path": [0.0] * 2, "debt": [0.0] * 2}
     found, memory = estimate(fresh(sketches=np.ones((20, 2))), {**steps, "loss": -fallen, "least": -fallen})
-    assert memory["loss"] == pytest.approx((share - 1.0) * fallen)
+    assert memory["loss"] == pytest.approx((share - 1.0) * fallen, abs=1e-9 * fallen)
     assert memory["least"] == -fallen
     assert found.ceiling == (0.5 if share > 0.02 else 1.0)
+
+
+@settings(deadline=None)
+@given(times=st.floats(0.01, 1e12))
+def test_a_step_goes_as_far_as_usual_where_it_would_go_more_than_ten_times_as_far(times):
+    assume(abs(times - 10.0) > 1e-6)
+    ones, memory = np.ones((20, WIDTH)), {}
+    for t in range(3):
+        plan, memory = planned(fresh(t, sketches=ones), memory)
+        assert plan.step_scale == 1.0
+    found, _ = estimate(fresh(4, sketches=times * ones), memory)
+    scale = found.in_stride(np.arange(20) < 2, 1.0)
+    assert scale == (1.0 if times < 10 else pytest.approx(1.0 / times))
+    assert found.in_stride(np.arange(20) < 2, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("changes", [{UNPRICED: True}, {}])
+def test_the_ablations_know_no_stride(changes):
+    """Without a price of age nothing keeps an old update from doing harm, without sketches nothing is known of it."""
+    wild = {"sketches": 1e9 * np.ones((20, WIDTH))} if changes else {"importance": np.full(20, 1e18)}
+    mild = {"sketches": np.ones((20, WIDTH))} if changes else {"importance": np.ones(20)}
+    _, memory = planned(fresh(**mild), changes)
+    found, _ = estimate(fresh(1, **wild), memory)
+    assert found.in_stride(np.ones(20, dtype=np.bool_), 1.0) == 1.0
 
 
 def test_a_gradient_of_any_size_gives_a_step_without_a_warning():

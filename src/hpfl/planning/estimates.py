@@ -4,6 +4,7 @@ All in units of the outer step beta, which need not be known: a step `s` along `
 `beta (s <g, m> - q s^2 |m|^2 / 2)`, with `q = beta L`. Gradients measured before and after known steps give `q`.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +20,11 @@ _UNPAID = 1 / 3  # share of the noise between edges that paying debts does not u
 _LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes; below it a step pays no debts
 _RECOVERY = 1.05  # by which that ceiling rises in every round without an alarm
 _FORGIVEN = 0.02  # of all the loss has fallen, how much it may rise again before that is an alarm
+_STRIDES = 10.0  # times as far as usual that a step may move the model; one that would go further goes as far as usual
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
 _RISE, _LOSS, _LEAST, _CEILING, _GRADIENT, _STEP = "rise", "loss", "least", "ceiling", "gradient", "step"
+_STRIDE = "stride"
 UNPRICED = "unpriced"
 """In the memory a run begins with: age has no price, and an old update is taken as if it were new."""
 
@@ -32,8 +35,9 @@ class Estimate:
 
     `curvature` is `q = beta L`; `noise` is `sigma^2`, the mean squared distance of an edge's update from the mean of
     all. `debt` is what the steps of earlier rounds left out of the mean of all edges. `ceiling` is the largest
-    step that is safe after a divergence. A `blind` estimate has no sketches, only norms; an `unpriced` one thinks an
-    old update as good as a new one.
+    step that is safe after a divergence, and `stride` how far steps moved the model of late, over beta (infinite where
+    that is not known). A `blind` estimate has no sketches, only norms; an `unpriced` one thinks an old update as good
+    as a new one.
     """
 
     updates: FloatArray
@@ -42,6 +46,7 @@ class Estimate:
     curvature: float
     noise: float
     ceiling: float
+    stride: float = math.inf
     blind: bool = False
     unpriced: bool = False
 
@@ -78,6 +83,14 @@ class Estimate:
         due = self.gradient + self.debt / max(step, _LOWEST)
         return np.asarray(mean @ due - 0.5 * (mean**2).sum(axis=1))
 
+    def in_stride(self, scheduled: BoolArray, step: float) -> float:
+        """The step, or one as long as usual if it would move the model more than ten times as far as that.
+
+        Where one step multiplies the gradient by a hundred, the next one would leave all that was learned behind.
+        """
+        length = float(np.linalg.norm(self.updates[scheduled].mean(axis=0)))
+        return step if step * length <= _STRIDES * self.stride else self.stride / length
+
     def step_for(self, scheduled: BoolArray, age: int) -> float:
         """The step scale that lowers the loss most along the mean of a set whose oldest update is `age` rounds old.
 
@@ -113,6 +126,7 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
         curvature=curvature,
         noise=float(((now - gradient) ** 2).sum()) / max(len(updates) - 1, 1),
         ceiling=watch[_CEILING],
+        stride=math.inf if unpriced or problem.sketches is None else math.sqrt(memory.get(_STRIDE, math.inf)),
         blind=problem.sketches is None,
         unpriced=unpriced,
     )
@@ -129,7 +143,10 @@ def moved(memory: Mapping[str, Any], mean: FloatArray, step: float) -> Memory:
     """The memory after the model has moved by `-beta step mean`; what all edges wanted beyond that is owed."""
     path = np.asarray(memory[_PATH]) + step * mean
     debt = _OWED * (np.asarray(memory[_DEBT]) + step * (np.asarray(memory[_GRADIENT]) - mean))
-    return {**memory, _PATH: path.tolist(), _DEBT: debt.tolist(), _STEP: (step * mean).tolist()}
+    known = {_PATH: path.tolist(), _DEBT: debt.tolist(), _STEP: (step * mean).tolist()}
+    squared = step**2 * float(mean @ mean)
+    usual = float(memory.get(_STRIDE, squared))
+    return {**memory, **known, **({_STRIDE: _KEPT * usual + (1.0 - _KEPT) * squared} if squared > 0 else {})}
 
 
 def _compared(

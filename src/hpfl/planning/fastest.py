@@ -32,7 +32,8 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan
 def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
     """How many edges pay best now, then the set of that size that pays most of what is owed per second, and its step.
 
-    A set with updates from older models takes the step that suits it, which may be none.
+    A set with updates from older models takes the step that suits it, which may be none; no step goes much further than
+    those of late.
     """
     seconds = seconds_of(task)
     sizes, typical_s = typical_seconds(task, seconds)
@@ -42,7 +43,8 @@ def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
     step = float(steps[best])
     scheduled = best_set(task, lambda sets: per_second(found.service(sets, step), seconds(sets)))
     age = 0 if found.unpriced else int(task.problem.staleness[scheduled].max())
-    return scheduled, min(step, found.step_for(scheduled, age)) if age else step
+    step = min(step, found.step_for(scheduled, age)) if age else step
+    return scheduled, found.in_stride(scheduled, step)
 
 
 def without(task: Task, edges: BoolArray) -> Task:
