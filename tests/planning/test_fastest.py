@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.estimates import UNPRICED, estimate, moved
 from hpfl.planning.fastest import choose, fastest
+from hpfl.planning.fields import LARGEST
 from hpfl.planning.ratio import seconds_of, typical_seconds
 from hpfl.planning.task import task_of
 from hpfl.rng import Streams
@@ -203,11 +204,40 @@ def test_the_ablations_know_no_stride(changes):
     assert found.in_stride(np.ones(20, dtype=np.bool_), 1.0) == 1.0
 
 
-def test_a_gradient_of_any_size_gives_a_step_without_a_warning():
-    for size in (0.0, 1e-140, 1e150):
-        found, _ = estimate(fresh(sketches=size * np.ones((20, WIDTH))), {})
-        _, steps = found.expected(np.array([1.0, 20.0]))
-        assert (steps == (1.0 if size else 0.0)).all()
+def watched(changes, ceiling=1.0, curvature=0.0):
+    """Rounds in which the loss changes by so much, with that curvature; the ceilings and the memory after each."""
+    memory = {"gradient": [1.0, 0.0], "path": [0.0] * 2, "debt": [0.0] * 2, "ceiling": ceiling}
+    past = []
+    for t, change in enumerate(changes):
+        memory |= {"step": [-change, 0.0], "bend": curvature, "reach": 1.0}
+        _, memory = estimate(fresh(t, sketches=np.tile([1.0, 0.0], (20, 1))), memory)
+        past.append((memory["ceiling"], memory["least"]))
+    return past
+
+
+def test_small_rises_add_up_to_an_alarm_and_a_fall_is_none():
+    falls = [-50.0, -50.0]
+    ceilings, least = zip(*watched([*falls, *[-0.0] * 30, 0.9, 0.9, 0.9, 0.9]), strict=True)
+    assert ceilings[-4:] == (1.0, 1.0, 0.5, 0.25)
+    assert (least[0], least[1], least[-1]) == (-50.0, -100.0, -100.0)
+    ceilings, _ = zip(*watched([*falls, *[-0.0] * 30, 9.0, -1.0]), strict=True)
+    assert ceilings[-2:] == (0.5, 0.525)
+
+
+@settings(deadline=None)
+@given(ceiling=st.floats(1e-6, 1.0), curvature=st.floats(0.0, 1e12))
+def test_an_alarm_never_raises_the_ceiling_nor_loses_it(ceiling, curvature):
+    [(lower, _)] = watched([1.0], ceiling, curvature)
+    assert 0 < lower <= ceiling
+    assert lower >= min(ceiling, 1e-4)
+    assert lower <= max(0.5 * ceiling, 1 / 64)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-140, LARGEST])
+def test_a_sketch_of_any_size_gives_a_step_without_a_warning(size):
+    found, _ = estimate(fresh(sketches=size * np.ones((20, WIDTH))), {})
+    _, steps = found.expected(np.array([1.0, 20.0]))
+    assert (steps == (1.0 if size else 0.0)).all()
 
 
 @settings(deadline=None, max_examples=15)

@@ -260,6 +260,14 @@ def test_of_broadcasts_that_do_not_arrive_the_one_that_diverges_sooner_is_not_th
     assert (versus["broadcast"], versus["at_least"], versus["speedup"]) == ("all", True, pytest.approx(50.0))
 
 
+def test_of_broadcasts_with_which_as_many_arrive_the_quicker_is_the_better():
+    rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
+    rows += [run_row("paper", 0, 500.0), run_row("paper", 1, 1000.0, reached=False)]
+    rows += [run_row("paper", 0, 20.0, "scheduled"), run_row("paper", 1, 1000.0, "scheduled", reached=False)]
+    [versus] = [row for row in comparisons(rows, SETTINGS) if row["rival"] == "paper"]
+    assert versus["broadcast"] == "scheduled"
+
+
 def test_the_best_fixed_number_is_one_of_those_run_with_most_seeds():
     rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
     rows += [run_row("random-1", 0, 4.0), run_row("random-1", 1, 4.0), run_row("random-2", 0, 2.0)]

@@ -17,7 +17,8 @@ _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from
 _TRUSTED = 1.0  # curvature above which the step is not shortened further: beta is taken to suit the mean of all edges
 _OWED = 0.95  # of what earlier rounds left out, from one round to the next: old debts fade with the model they meant
 _UNPAID = 1 / 3  # share of the noise between edges that paying debts does not undo in later rounds
-_LOWEST = 1 / 64  # ceiling of the step, so that a false alarm passes; below it a step pays no debts
+_LOWEST = 1 / 64  # below which halving does not bring the ceiling, so that false alarms pass; nor does a step pay debts
+_STEEPEST = 1e4  # curvature above which the ceiling is not lowered further
 _RECOVERY = 1.05  # by which that ceiling rises in every round without an alarm
 _FORGIVEN = 0.02  # of all the loss has fallen, how much it may rise again before that is an alarm
 _STRIDES = 10.0  # times as far as usual that a step may move the model; one that would go further goes as far as usual
@@ -184,7 +185,8 @@ def _watched(memory: Memory, gradient: FloatArray, curvature: float) -> dict[str
 
     Over a known step `p` the loss changed by about `-beta <g before + g now, p> / 2` (the trapezoid of its slope). Long
     steps swing, and so does the loss while it falls. An alarm is a rise over some five rounds of more than a fiftieth
-    of all it has ever fallen: the ceiling is then halved, and is no higher than `1 / q`, which suits the curvature.
+    of what the loss has fallen since the run, or this memory, began: the ceiling is then halved, and is no higher than
+    `1 / q`, which suits the curvature. Norms alone never alarm: they have no direction to be turned back from.
     """
     before, step = np.asarray(memory.get(_GRADIENT, gradient)), np.asarray(memory.get(_STEP, 0.0 * gradient))
     change = -0.5 * float((before + gradient) @ step)
@@ -193,7 +195,7 @@ def _watched(memory: Memory, gradient: FloatArray, curvature: float) -> dict[str
     least = min(float(memory.get(_LEAST, 0.0)), loss)
     ceiling = float(memory.get(_CEILING, 1.0))
     if change > 0 and rise > _FORGIVEN * -least:
-        ceiling = min(max(0.5 * ceiling, _LOWEST), 1.0 / max(curvature, _TINY))
+        ceiling = min(ceiling, max(0.5 * ceiling, _LOWEST), 1.0 / min(max(curvature, 1.0), _STEEPEST))
     else:
         ceiling = min(1.0, _RECOVERY * ceiling)
     return {_RISE: rise, _LOSS: loss, _LEAST: least, _CEILING: ceiling, _GRADIENT: gradient.tolist()}

@@ -108,12 +108,12 @@ def _by_seed(here: Sequence[Mapping[str, Any]], planner: str, broadcast: str) ->
     return {row["seed"]: row for row in here if row["planner"] == planner and row["broadcast"] == broadcast}
 
 
-def _time(cell: Cell) -> tuple[int, float]:
-    """Less is better: that fewer runs fail to arrive, then less time; if some fail, that they were not lost sooner."""
-    found = geometric([_seconds(row) for row in cell.values()])
-    assert found is not None
+def _time(cell: Cell) -> tuple[int, float, float]:
+    """Less is better: fewer runs that do not arrive, less time of those that do, and that the others lasted longer."""
+    there = geometric([row["time_s"] for row in cell.values() if row["reached"]])
+    lost = geometric([row["run_s"] for row in cell.values() if not row["reached"]])
     late = sum(not row["reached"] for row in cell.values())
-    return late, -found.mean if late else found.mean
+    return late, there.mean if there else 0.0, -lost.mean if lost else 0.0
 
 
 def _seconds(row: Mapping[str, Any]) -> float:
