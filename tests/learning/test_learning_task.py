@@ -66,6 +66,7 @@ def test_frozen_parameters_are_constants() -> None:
         (nn.BatchNorm2d(1), "GroupNorm"),
         (nn.InstanceNorm2d(1, track_running_stats=True), "GroupNorm"),
         (nn.Dropout(0.5), "p = 0"),
+        (nn.LazyLinear(3), "no sizes"),
     ],
 )
 def test_layers_with_a_state_of_their_own_are_refused(layer: nn.Module, words: str) -> None:

@@ -33,7 +33,7 @@ def _known_or_imported(registry: Registry[Any], name: str) -> str:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"wanted an importable module:callable ({error})") from None
+        raise ValueError(f"wanted an importable module:callable ({error}); PYTHONPATH says where to look") from None
     if not callable(found):
         raise ValueError(f"wanted a callable; {attribute} is {type(found).__name__}")
     return name

@@ -124,9 +124,11 @@ def make_task(
 
 
 def refuse_stateful(module: nn.Module) -> None:
-    """Refuse layers whose outcome depends on more than parameters and one sample (batch norm, dropout)."""
+    """Refuse layers without sizes, and those whose outcome depends on more than parameters and one sample."""
     for name, part in module.named_modules():
         where = f"layer {name!r} ({type(part).__name__})"
+        if any(nn.parameter.is_lazy(parameter) for parameter in part.parameters(recurse=False)):
+            raise LearningError(f"{where} has no sizes before its first input; wanted one that is given them")
         if isinstance(part, nn.modules.batchnorm._BatchNorm) or getattr(part, "track_running_stats", False):
             raise LearningError(
                 f"{where} keeps running statistics that change in training, which have no place in a UE's gradient; "
@@ -187,4 +189,6 @@ def _imported(path: str, key: str) -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
-        raise LearningError(f"{key} is {path!r}; wanted an importable module:callable ({error})") from error
+        raise LearningError(
+            f"{key} is {path!r}; wanted an importable module:callable ({error}); PYTHONPATH says where"
+        ) from error

@@ -112,7 +112,7 @@ class RunDisplay:
             f"round {record.round:>{width}}/{self._total}",
             f"{formats.seconds(record.time_s):>11} simulated",
             *_measured(record),
-            f"{record.num_scheduled:>2} edges",
+            f"{record.num_scheduled:>2} edge{'' if record.num_scheduled == 1 else 's'}",
             f"staleness {record.max_staleness}",
             formats.rate(self._rounds_per_s()),
             f"{formats.countdown(self._left_s())} left",
