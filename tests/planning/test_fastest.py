@@ -74,10 +74,16 @@ def test_noise_with_curvature_takes_more_edges_than_either_alone():
 
 
 def test_more_edges_are_worth_a_round_as_the_signal_fades():
-    plans, _ = quadratic(0.3, 3.0, rounds=40)
+    plans, _ = quadratic(1.0, 3.0, rounds=40)
     sizes = [int(plan.scheduled.sum()) for plan in plans]
     assert np.mean(sizes[:5]) < np.mean(sizes[-10:])
     assert plans[-1].noise_scale > plans[1].noise_scale
+
+
+def test_well_below_the_edge_of_stability_whole_steps_of_one_edge_learn_despite_noise():
+    plans, losses = quadratic(0.3, 3.0, rounds=40)
+    assert {(plan.step_scale, int(plan.scheduled.sum())) for plan in plans} == {(1.0, 1)}
+    assert losses[-10:].mean() < 0.15 * 0.5 * 0.3 * 9.0
 
 
 def test_the_noise_scale_is_noise_over_signal():

@@ -15,6 +15,7 @@ from hpfl.planning.problem import BoolArray, FloatArray, Memory, RoundProblem
 
 _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from one round to the next
 _TRUSTED = 1.0  # curvature above which the step is not shortened further: beta is taken to suit the mean of all edges
+_SHARPLY = 8  # power of the curvature, at most 1: noise counts near the edge of stability, else later rounds undo it
 _OWED = 0.95  # of what earlier rounds left out, from one round to the next: old debts fade with the model they meant
 _UNPAID = 1 / 3  # share of the noise between edges that paying debts does not undo in later rounds
 _LOWEST = 1 / 64  # below which halving does not bring the ceiling, so that false alarms pass; nor does a step pay debts
@@ -65,9 +66,10 @@ class Estimate:
         """Decrease over beta that a mean of so many edges promises with the step that suits it, and that step's scale.
 
         The mean of `a` of `K` edges has the noise `sigma^2 (K - a) / (a (K - 1))`; no step is longer than the ceiling,
-        and without noise none is shorter: steps shortened for curvature alone let it grow, until they stand still.
+        and without noise none is shorter: steps shortened for curvature alone let it grow, until they stand still. Nor
+        are they for noise where the curvature is well below 1: what a round leaves out, later ones pay.
         """
-        K, q = len(self.updates), min(self.curvature, _TRUSTED)
+        K, q = len(self.updates), min(self.curvature, _TRUSTED) ** _SHARPLY
         energy = self.signal + _UNPAID * self.noise * (K - sizes) / (sizes * max(K - 1, 1))
         step = np.minimum(self.ceiling, self.signal / np.maximum(q * energy, max(self.signal, _TINY)))
         return step * self.signal - 0.5 * step**2 * q * energy, step
