@@ -6,13 +6,26 @@ Packages outside this one add theirs through entry points of the group `hpfl.<ki
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from pkgutil import resolve_name
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class UnknownNameError(ValueError):
     """A name that no registered part has."""
+
+
+def imported(path: str) -> Any:
+    """The function or class behind "module:callable", which need not be registered."""
+    try:
+        found = resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as error:
+        wanted = f"wanted an importable module:callable ({error}); PYTHONPATH says where to look"
+        raise UnknownNameError(wanted) from None
+    if not callable(found):
+        raise UnknownNameError(f"wanted a callable; {path} is {type(found).__name__}")
+    return found
 
 
 class Registry(Generic[T]):

@@ -125,7 +125,7 @@ def test_data_come_from_a_folder_or_a_function(tmp_path, certificates, monkeypat
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert own_data("my_shop:load", config, 0).inputs.shape == (3, 1, 28, 28)
-    with pytest.raises(DatasetError, match="cannot be imported"):
+    with pytest.raises(DatasetError, match="module:callable"):
         own_data("my_shop:nothing", config, 0)
     with pytest.raises(DatasetError, match="wanted a folder"):
         own_data("nowhere", config, 0)

@@ -200,16 +200,6 @@ def test_a_step_goes_as_far_as_usual_where_it_would_go_more_than_ten_times_as_fa
     assert found.in_stride(np.arange(20) < 2, 0.0) == 0.0
 
 
-@pytest.mark.parametrize("changes", [{UNPRICED: True}, {}])
-def test_the_ablations_know_no_stride(changes):
-    """Without a price of age nothing keeps an old update from doing harm, without sketches nothing is known of it."""
-    wild = {"sketches": 1e9 * np.ones((20, WIDTH))} if changes else {"importance": np.full(20, 1e18)}
-    mild = {"sketches": np.ones((20, WIDTH))} if changes else {"importance": np.ones(20)}
-    _, memory = planned(fresh(**mild), changes)
-    found, _ = estimate(fresh(1, **wild), memory)
-    assert found.in_stride(np.ones(20, dtype=np.bool_), 1.0) == 1.0
-
-
 def watched(changes, ceiling=1.0, curvature=0.0):
     """Rounds in which the loss changes by so much, with that curvature; the ceilings and the memory after each."""
     memory = {"gradient": [1.0, 0.0], "path": [0.0] * 2, "debt": [0.0] * 2, "ceiling": ceiling}

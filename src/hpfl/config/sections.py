@@ -1,6 +1,5 @@
 """Every key of a configuration, with its unit, its bounds and one line of meaning."""
 
-import importlib
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from hpfl.data.sources import DATASETS
 from hpfl.learning import LOSSES, MODELS, OBJECTIVES
 from hpfl.network.channel import FADINGS
 from hpfl.planning.planners import PLANNERS, SKETCHING
-from hpfl.registry import Registry
+from hpfl.registry import Registry, imported
 from hpfl.training.cloud import AGGREGATIONS
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -29,13 +28,7 @@ def _known(registry: Registry[Any], name: str) -> str:
 def _known_or_imported(registry: Registry[Any], name: str) -> str:
     if ":" not in name:
         return _known(registry, name)
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"wanted an importable module:callable ({error}); PYTHONPATH says where to look") from None
-    if not callable(found):
-        raise ValueError(f"wanted a callable; {attribute} is {type(found).__name__}")
+    imported(name)
     return name
 
 

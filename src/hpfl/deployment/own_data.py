@@ -1,6 +1,5 @@
 """A UE's own samples: its part of the experiment's data set, a folder, or a function of the user's."""
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hpfl.assembly import deal
 from hpfl.config import Config
 from hpfl.data.dataset import DatasetError, to_float
 from hpfl.data.sources import load_dataset
+from hpfl.registry import imported
 from hpfl.rng import Streams
 
 NAMES = ("inputs", "targets", "test_inputs", "test_targets")
@@ -79,11 +79,10 @@ def _from_folder(folder: Path) -> OwnData:
 
 
 def _from_function(source: str) -> OwnData:
-    module, _, name = source.partition(":")
     try:
-        function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise DatasetError(f"data is {source!r}, which cannot be imported: {error}") from None
+        function = imported(source)
+    except ValueError as error:
+        raise DatasetError(f"data is {source!r}; {error}") from None
     came = function()
     if not isinstance(came, tuple | list) or len(came) != len(NAMES):
         raise DatasetError(f"{source} returned {type(came).__name__}; wanted four tensors: {', '.join(NAMES)}")

@@ -1,7 +1,6 @@
 """What is learned: a model, its loss, and the one flat vector that holds the model's parameters everywhere else."""
 
 import copy
-import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from torch.func import functional_call
 from hpfl.learning.errors import LearningError
 from hpfl.learning.losses import LOSSES, LossFunction, per_sample, refuse_trainable
 from hpfl.learning.models import MODELS
+from hpfl.registry import imported
 from hpfl.rng import Stream
 
 _TEMPLATE_SEED = 0  # the template's own values are only seen where parameters are frozen
@@ -185,10 +185,7 @@ def _given(build: Callable[[], nn.Module] | None) -> Callable[[], nn.Module]:
 
 def _imported(path: str, key: str) -> Any:
     """The object behind "module:callable"."""
-    module_name, _, attribute = path.partition(":")
     try:
-        return getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise LearningError(
-            f"{key} is {path!r}; wanted an importable module:callable ({error}); PYTHONPATH says where"
-        ) from error
+        return imported(path)
+    except ValueError as error:
+        raise LearningError(f"{key} is {path!r}; {error}") from error

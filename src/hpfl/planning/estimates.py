@@ -22,7 +22,7 @@ _LOWEST = 1 / 64  # below which halving does not bring the ceiling, so that fals
 _STEEPEST = 1e4  # curvature above which the ceiling is not lowered further
 _RECOVERY = 1.05  # by which that ceiling rises in every round without an alarm
 _FORGIVEN = 0.02  # of all the loss has fallen, how much it may rise again before that is an alarm
-_STRIDES = 10.0  # times as far as usual that a step may move the model; one that would go further goes as far as usual
+_FARTHEST = 10.0  # times as far as usual that a step may move the model; one that would go further goes as far as usual
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
 _RISE, _LOSS, _LEAST, _CEILING, _GRADIENT, _STEP = "rise", "loss", "least", "ceiling", "gradient", "step"
@@ -37,8 +37,8 @@ class Estimate:
 
     `curvature` is `q = beta L`; `noise` is `sigma^2`, the mean squared distance of an edge's update from the mean of
     all. `debt` is what the steps of earlier rounds left out of the mean of all edges. `ceiling` is the largest
-    step that is safe after a divergence, and `stride` how far steps moved the model of late, over beta (infinite where
-    that is not known). A `blind` estimate has no sketches, only norms; an `unpriced` one thinks an old update as good
+    step that is safe after a divergence, and `stride` how far steps moved the model of late, over beta (infinite before
+    the first). A `blind` estimate has no sketches, only norms; an `unpriced` one thinks an old update as good
     as a new one.
     """
 
@@ -92,7 +92,7 @@ class Estimate:
         Where one step multiplies the gradient by a hundred, the next one would leave all that was learned behind.
         """
         length = float(np.linalg.norm(self.updates[scheduled].mean(axis=0)))
-        return step if step * length <= _STRIDES * self.stride else self.stride / length
+        return step if step * length <= _FARTHEST * self.stride else self.stride / length
 
     def step_for(self, scheduled: BoolArray, age: int) -> float:
         """The step scale that lowers the loss most along the mean of a set whose oldest update is `age` rounds old.
@@ -129,7 +129,7 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
         curvature=curvature,
         noise=float(((now - gradient) ** 2).sum()) / max(len(updates) - 1, 1),
         ceiling=watch[_CEILING],
-        stride=math.inf if unpriced or problem.sketches is None else math.sqrt(memory.get(_STRIDE, math.inf)),
+        stride=math.sqrt(memory.get(_STRIDE, math.inf)),
         blind=problem.sketches is None,
         unpriced=unpriced,
     )
@@ -146,10 +146,11 @@ def moved(memory: Mapping[str, Any], mean: FloatArray, step: float) -> Memory:
     """The memory after the model has moved by `-beta step mean`; what all edges wanted beyond that is owed."""
     path = np.asarray(memory[_PATH]) + step * mean
     debt = _OWED * (np.asarray(memory[_DEBT]) + step * (np.asarray(memory[_GRADIENT]) - mean))
-    known = {_PATH: path.tolist(), _DEBT: debt.tolist(), _STEP: (step * mean).tolist()}
+    memory = {**memory, _PATH: path.tolist(), _DEBT: debt.tolist(), _STEP: (step * mean).tolist()}
     squared = step**2 * float(mean @ mean)
-    usual = float(memory.get(_STRIDE, squared))
-    return {**memory, **known, **({_STRIDE: _KEPT * usual + (1.0 - _KEPT) * squared} if squared > 0 else {})}
+    if squared > 0:  # a step of nothing says nothing of the next
+        memory[_STRIDE] = _KEPT * float(memory.get(_STRIDE, squared)) + (1.0 - _KEPT) * squared
+    return memory
 
 
 def _compared(
