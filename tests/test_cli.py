@@ -36,6 +36,15 @@ def test_run_leaves_results_and_figures_and_says_where(tmp_path):
         "figures",
     }
     assert list((tmp_path / "r" / "figures").glob("*.png"))
+    assert "diverged" not in result.output
+
+
+def test_a_run_that_loses_what_it_had_learned_says_so(tmp_path):
+    wild = ["--set", "learning.outer_lr=300", "--set", "planning.planner=random"]
+    result = invoke("run", "quickstart", *SMALL, *wild, "--rounds", 6, "--out", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    assert "has diverged" in result.output
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["diverged"]
 
 
 def test_quiet_says_nothing(tmp_path):

@@ -148,6 +148,12 @@ def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
         f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: personalised accuracy "
         f"{summary['final_personalised_accuracy']:.3f}, global {summary['final_global_accuracy']:.3f}."
     )
+    if summary["diverged"]:
+        console.print(
+            "[yellow]The run has diverged:[/yellow] what it had learned is lost again. A smaller learning.outer_lr "
+            f"helps (here {config.learning.outer_lr:g}).",
+            soft_wrap=True,
+        )
     console.print(f"Results in {folder}", soft_wrap=True)
 
 

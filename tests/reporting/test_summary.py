@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reporting_runs import evaluated, history, record
 
-from hpfl.reporting.summary import environment, highest_target, summarise, time_to_target
+from hpfl.reporting.summary import diverged, environment, highest_target, summarise, time_to_target
 
 ACCURACIES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
@@ -51,6 +51,21 @@ def test_final_is_the_last_evaluation_and_best_the_best() -> None:
     assert summary["final_meta_loss"] == pytest.approx(0.4)
     assert summary["rounds"] == 7
     assert summary["time_s"] == 17.5
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "lost"),
+    [
+        ([], False),
+        ([0.1, 0.8, 0.9], False),
+        ([0.1, 0.9, 0.7, 0.7, 0.7], True),
+        ([0.1, 0.9, 0.7, 0.85, 0.7], False),
+        ([0.15, 0.1, 0.1, 0.1], True),  # less than ten points, but the loss is higher than at first
+    ],
+)
+def test_a_run_has_diverged_if_what_it_had_learned_is_lost_in_the_last_three(accuracies, lost) -> None:
+    assert diverged(history(accuracies, every=2)) is lost
+    assert summarise(history(accuracies), target_accuracy=None)["diverged"] is lost
 
 
 def test_costs_to_the_target_are_those_of_the_rounds_up_to_it() -> None:

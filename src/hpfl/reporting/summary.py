@@ -16,6 +16,7 @@ LOSSES = ("meta_loss", "loss")
 ACCURACIES = ("personalised_accuracy", "global_accuracy", "personalised_accuracy_p10")
 SUCCESSIVE = 3
 """Evaluations in a row that must be at or above a target before its first one counts."""
+_COLLAPSE = 0.1
 
 
 class Reached(NamedTuple):
@@ -54,6 +55,19 @@ def highest_target(records: Sequence[RoundRecord | Row], *, metric: str = "perso
     return max((min(window) for window in windows), default=None)
 
 
+def diverged(records: Sequence[RoundRecord | Row]) -> bool:
+    """Whether a run lost ten points of its best accuracy, or more than all it had learned, for good.
+
+    That is: in each of the last three evaluations personalised accuracy is more than 0.1 below its best, or the loss
+    above its first.
+    """
+    accuracy, loss = (
+        [row[metric] for row in evaluations(records, metric)] for metric in ("personalised_accuracy", "meta_loss")
+    )
+    fallen = bool(accuracy) and max(accuracy[-SUCCESSIVE:]) < max(accuracy) - _COLLAPSE
+    return fallen or (bool(loss) and min(loss[-SUCCESSIVE:]) > loss[0])
+
+
 def summarise(records: Sequence[RoundRecord | Row], *, target_accuracy: float | None) -> dict[str, Any]:
     """Everything that the records say about a whole run, flat, with units in names; null where nothing is known."""
     table = rows(records)
@@ -65,6 +79,7 @@ def summarise(records: Sequence[RoundRecord | Row], *, target_accuracy: float | 
         "mean_latency_s": _mean(table, "latency_s"),
         "median_latency_s": _median(table, "latency_s"),
         "mean_scheduled": _mean(table, "num_scheduled"),
+        "diverged": diverged(table),
         "max_staleness": max((row["max_staleness"] for row in table), default=None),
         "energy_j": total(table, "energy_j"),
         "uplink_bits": total(table, "uplink_bits"),

@@ -6,13 +6,11 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from hpfl.config import load
-from hpfl.reporting.summary import rows, time_to_target
+from hpfl.reporting import summary
 from hpfl.studies.intervals import geometric
 from hpfl.studies.parts import Part
 
 Rows = list[dict[str, Any]]
-
-_COLLAPSE = 0.1
 
 RANDOM_SIZES = (1, 2, 4, 8, 15)
 _RANDOM = {f"random-{A}": ("planning.planner=random", f"planning.max_edges={A}") for A in RANDOM_SIZES}
@@ -218,10 +216,8 @@ def run_rows(found: Iterable[Mapping[str, Any]], settings: Mapping[str, Setting]
 
 
 def _run_row(part: Mapping[str, Any], target: float) -> dict[str, Any]:
-    columns = part["rounds"]
-    table = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    table = [{**row, "round": number} for number, row in enumerate(table, start=1)]
-    reached = time_to_target(rows(table), target)
+    table = _table(part)
+    reached = summary.time_to_target(table, target)
     way = table[: reached.round] if reached else table
     total = {name: sum(row[name] for row in way) for name in ("energy_j", "uplink_bits", "planning_s", "num_scheduled")}
     return {
@@ -240,9 +236,14 @@ def _run_row(part: Mapping[str, Any], target: float) -> dict[str, Any]:
 
 
 def diverged(part: Mapping[str, Any]) -> bool:
-    """Whether the model became infinite, or lost more than ten points of its best accuracy for good."""
-    accuracy = [value for value in part["rounds"]["personalised_accuracy"] if value is not None]
-    return part["diverged"] is not None or (bool(accuracy) and max(accuracy[-3:]) < max(accuracy) - _COLLAPSE)
+    """Whether the model became infinite, or what it had learned was lost."""
+    return part["diverged"] is not None or summary.diverged(_table(part))
+
+
+def _table(part: Mapping[str, Any]) -> Rows:
+    columns = part["rounds"]
+    table = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return [{**row, "round": number} for number, row in enumerate(table, start=1)]
 
 
 GROUP = ("data", "clock", "edge_skew", "planner", "broadcast", "target")
