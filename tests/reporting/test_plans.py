@@ -63,7 +63,7 @@ def printed(K, **options):
 def test_the_headline_tells_set_latency_certificate_and_use():
     text = printed(3)
     assert "made-up: 2 of 3 edges upload; the round lasts 3.00 s" in text
-    assert "objective -1.25, no plan below -1.5 (gap 12.50%)" in text
+    assert "P2 objective -1.25, no plan below -1.5 (gap 12.50%)" in text
     assert "8.00 kHz of 12.0 kHz in use, planned in 4.00 ms" in text
 
 

@@ -37,7 +37,7 @@ def headline(problem: RoundProblem, plan: Plan, planning_s: float) -> Text:
     over = f" (more than the {problem.max_edges} wanted)" if plan.exceeds_cap else ""
     return Text(
         f"{plan.planner}: {chosen} of {K} edges upload{over}; the round lasts {quantity(plan.round_latency_s, 's')}\n"
-        f"objective {plan.objective:.6g}, no plan below {plan.lower_bound:.6g} (gap {plan.relative_gap:.2%})\n"
+        f"P2 objective {plan.objective:.6g}, no plan below {plan.lower_bound:.6g} (gap {plan.relative_gap:.2%})\n"
         f"{quantity(used_hz, 'Hz')} of {quantity(problem.bandwidth_hz, 'Hz')} in use, "
         f"planned in {quantity(planning_s, 's')}"
     )

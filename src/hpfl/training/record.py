@@ -30,6 +30,7 @@ class RoundRecord:
     `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived and `staleness` theirs;
     `superseded` updates in flight were replaced by a broadcast, `dropped` ones were lost with their edge; of the UEs
     `num_participants` took part in the round's links and `num_lost` were left out on the way.
+    `objective`, `lower_bound` and `relative_gap` are those of P2, which planner `fastest` does not seek.
     `step_scale` multiplied the outer step; `noise_scale` is the planner's estimate of the noise between edges over the
     signal. `phases` goes to `timeline.jsonl`.
     """
