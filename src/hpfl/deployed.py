@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.config import Config, ConfigError, to_toml
+from hpfl.config import Config
 from hpfl.deployment.assembly import edge_roster, ue_roster
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
@@ -24,10 +24,9 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board, write_status
-from hpfl.reporting.checkpoint import load_latest, save_checkpoint
-from hpfl.reporting.store import SUMMARY, RunStore, read_rounds
+from hpfl.reporting.journal import Journal
+from hpfl.reporting.store import SUMMARY, RunStore
 from hpfl.reporting.summary import environment, summarise
-from hpfl.reporting.timeline import TimelineFile
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
@@ -63,20 +62,20 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
         stop.deployment = deployment
         board = _board(settings, experiment, deployment)
         deployment.executor.on_timing = board.took
-        journal = _Journal(settings, experiment, store, board, stop)
-        state = journal.recovered(deployment.start)
+        watch = _Watch(settings, experiment, store, board, stop)
+        state = watch.recovered(deployment.start)
         deployment.executor.prepare(state)
         audit.start(as_vector(state.params), round_number=state.round, run=deployment.cloud.run)
         deployment.cloud.metrics.serve(settings.metrics)
         listening(loop.run(deployment.cloud.start()))
         writing = loop.start(board.keep_writing(out))
-        state = _trained(deployment, state, journal)
+        state = _trained(deployment, state, watch)
         completed = state.round >= experiment.config.training.rounds
         if completed and not (out / SUMMARY).exists():
-            _write(store, experiment.config, deployment, journal, state)
+            _write(store, experiment.config, deployment, watch.records, state)
         while completed and settings.serve and not stop.is_asked:
             time.sleep(0.2)
-        journal.close()
+        watch.close()
         writing.cancel()
         write_status(out, board.text())
         loop.run(deployment.cloud.stop(completed=completed))
@@ -102,63 +101,50 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
             signal.signal(kind, handler)
 
 
-class _Journal:
-    """Records and checkpoints of a real run."""
+class _Watch:
+    """Keeps the records of a real run, saves when it is time, and tells the board."""
 
     def __init__(
         self, settings: CloudNodeSettings, experiment: Experiment, store: RunStore, board: Board, stop: Stop
     ) -> None:
         self.records: list[dict[str, Any]] = []
-        self._every = settings.checkpoint_every
-        self._config = experiment.config
-        self._fingerprint = experiment.fingerprint
-        self._store, self._board, self._stop = store, board, stop
-        self._timeline = TimelineFile(store.out)
+        self._every, self._rounds = settings.checkpoint_every, experiment.config.training.rounds
+        self._journal = Journal(store, experiment.config)
+        self._board, self._stop = board, stop
 
     def recovered(self, start: TrainState) -> TrainState:
         """The newest whole checkpoint, or the start."""
-        store = self._store
-        loaded = load_latest(store.checkpoints, fingerprint=self._fingerprint, at_most=store.last_round)
-        for note in loaded.notes:
-            log("checkpoint", note=note)
-        state = loaded.state or start
-        if state.round > self._config.training.rounds:
-            raise ConfigError(f"training.rounds is {self._config.training.rounds}; this run has done {state.round}")
-        store.rewind(state.round)
-        self._timeline.rewind(state.round)
-        store.write_config(to_toml(self._config))
-        self.records = read_rounds(store.out)
-        self._board.at(state.round, self._config.training.rounds)
+        state, self.records = self._journal.recovered(start, lambda note: log("checkpoint", note=note))
+        self._journal.write_config()
+        self._board.at(state.round, self._rounds)
         log("starting", round=state.round)
         return state
 
     def close(self) -> None:
         """Close what the rounds were written to."""
-        self._timeline.close()
+        self._journal.close()
 
     def after_round(self, state: TrainState, record: RoundRecord) -> bool:
         """Record, save when it is time, and say whether to go on."""
-        self._timeline.append(record.phases)
-        self._store.append(record)
+        self._journal.append(record)
         self.records.append(record.to_json())
-        if state.round % self._every == 0 or self._stop.is_asked or state.round == self._config.training.rounds:
-            self._store.sync()
-            save_checkpoint(self._store.checkpoints, state, fingerprint=self._fingerprint)
-        self._board.at(state.round, self._config.training.rounds)
+        if state.round % self._every == 0 or self._stop.is_asked or state.round == self._rounds:
+            self._journal.save(state)
+        self._board.at(state.round, self._rounds)
         log("round done", round=state.round, aggregated=list(record.aggregated), latency_s=record.latency_s)
         return not self._stop.is_asked
 
 
-def _trained(deployment: Deployment, state: TrainState, journal: _Journal) -> TrainState:
+def _trained(deployment: Deployment, state: TrainState, watch: _Watch) -> TrainState:
     kept = state
 
-    def watch(state: TrainState, record: RoundRecord) -> bool:
+    def after_round(state: TrainState, record: RoundRecord) -> bool:
         nonlocal kept
         kept = state
-        return journal.after_round(state, record)
+        return watch.after_round(state, record)
 
     try:
-        return train(state, deployment.parts, deployment.settings, watch)
+        return train(state, deployment.parts, deployment.settings, after_round)
     except StoppedError:
         return kept
 
@@ -178,14 +164,16 @@ def _board(settings: CloudNodeSettings, experiment: Experiment, deployment: Depl
     return Board(deployment.cloud, edges=edges, ues=ues, update_bytes=experiment.spec.nbytes)
 
 
-def _write(store: RunStore, config: Config, deployment: Deployment, journal: _Journal, state: TrainState) -> None:
+def _write(
+    store: RunStore, config: Config, deployment: Deployment, records: list[dict[str, Any]], state: TrainState
+) -> None:
     executor = deployment.executor
     spec = executor.cloud.task.spec
     store.write_model({name: part.clone() for name, part in spec.unflatten(state.params).items()})
     store.write_ues(_ue_table(config, executor, state))
     summary = {
         "completed": True,
-        **summarise(journal.records, target_accuracy=config.evaluation.target_accuracy),
+        **summarise(records, target_accuracy=config.evaluation.target_accuracy),
         "planner": config.planning.planner,
         "dataset": config.data.dataset,
         "seed": config.training.seed,

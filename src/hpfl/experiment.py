@@ -11,15 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.config import Config, ConfigError, fingerprint, resolve, to_toml
+from hpfl.config import Config, ConfigError, resolve
 from hpfl.data.dataset import Progress
 from hpfl.data.sources import load_dataset
 from hpfl.learning import Evaluation
-from hpfl.reporting.checkpoint import load_latest, save_checkpoint
-from hpfl.reporting.store import UES, OutputError, RunStore, read_rounds
+from hpfl.reporting.journal import Journal
+from hpfl.reporting.store import UES, OutputError, RunStore
 from hpfl.reporting.summary import environment, summarise
 from hpfl.reporting.table import write_table
-from hpfl.reporting.timeline import TimelineFile
 from hpfl.simulation.build import Simulation, build_simulation
 from hpfl.simulation.radio import Recorder
 from hpfl.simulation.trace import TraceFile
@@ -96,12 +95,12 @@ def _run(
     dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None, progress=hooks.download)
     with _tracing(config, resume=resume) as record:
         simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=record)
-        with closing(_Journal(config, store, hooks)) as journal:
-            state = journal.open(simulation.start, resume=resume)
-            state = train(state, simulation.parts, simulation.settings, journal.after_round)
-            journal.end(state)
+        with closing(_Watch(config, store, hooks)) as watch:
+            state = watch.open(simulation.start, resume=resume)
+            state = train(state, simulation.parts, simulation.settings, watch.after_round)
+            watch.end(state)
     completed = state.round >= config.training.rounds
-    result = _result(config, simulation, state, journal.records, began=began, device=device, completed=completed)
+    result = _result(config, simulation, state, watch.records, began=began, device=device, completed=completed)
     if store is not None:
         _write(store, result)
     return result
@@ -119,71 +118,47 @@ def _tracing(config: Config, *, resume: bool) -> Iterator[Recorder | None]:
         yield trace.record
 
 
-class _Journal:
-    """Keeps the records and checkpoints of one run, in memory and (given a store) on disk."""
+class _Watch:
+    """Keeps the records of one run in memory and, given a store, on disk with checkpoints; asks whether to go on."""
 
     def __init__(self, config: Config, store: RunStore | None, hooks: Hooks) -> None:
-        self.config, self.store, self.hooks = config, store, hooks
-        self.fingerprint = fingerprint(config)
-        self.timeline = None if store is None else TimelineFile(store.out)
+        self.config, self.hooks = config, hooks
+        self.journal = None if store is None else Journal(store, config)
         self.records: Records = []
-        self.saved_round = -1
 
     def open(self, start: TrainState, *, resume: bool) -> TrainState:
         """The state to begin with: the newest whole checkpoint, or the start."""
-        if self.store is None:
+        if self.journal is None:
             return start
-        state = self._recovered(start) if resume else start
-        self.store.write_config(to_toml(self.config))
+        state = self._recovered(self.journal, start) if resume else start
+        self.journal.write_config()
         return state
 
     def after_round(self, state: TrainState, record: RoundRecord) -> bool:
         """Record, then save when it is time; answers whether to go on."""
         self.records.append(record.to_json())
         every = self.config.training.checkpoint_every
-        if self.store is not None and self.timeline is not None:
-            self.timeline.append(record.phases)
-            self.store.append(record)
+        if self.journal is not None:
+            self.journal.append(record)
             if every and state.round % every == 0:
-                self._save(state)
+                self.journal.save(state)
         self.hooks.on_round(record)
         return not self.hooks.should_stop()
 
     def end(self, state: TrainState) -> None:
         """Save the last round, so that a stopped run loses nothing and a finished one can be prolonged."""
-        if self.store is not None and state.round > 0 and self.saved_round != state.round:
-            self._save(state)
+        if self.journal is not None and state.round > 0 and self.journal.saved_round != state.round:
+            self.journal.save(state)
 
     def close(self) -> None:
         """Let go of the files, whether or not the run came to its end."""
-        if self.timeline is not None:
-            self.timeline.close()
+        if self.journal is not None:
+            self.journal.close()
 
-    def _recovered(self, start: TrainState) -> TrainState:
-        assert self.store is not None
-        assert self.timeline is not None
-        loaded = load_latest(self.store.checkpoints, fingerprint=self.fingerprint, at_most=self.store.last_round)
-        for note in loaded.notes:
-            self.hooks.note(note)
-        state = start if loaded.state is None else _on_device(loaded.state, start.params.device)
-        if state.round > self.config.training.rounds:
-            raise ConfigError(
-                f"training.rounds is {self.config.training.rounds}; the run to resume has done {state.round} already"
-            )
-        self.store.rewind(state.round)
-        self.timeline.rewind(state.round)
-        self.records = read_rounds(self.store.out)
-        self.saved_round = state.round
+    def _recovered(self, journal: Journal, start: TrainState) -> TrainState:
+        state, self.records = journal.recovered(start, self.hooks.note)
         self.hooks.note(f"resuming after round {state.round}")
-        return state
-
-    def _save(self, state: TrainState) -> None:
-        assert self.store is not None
-        assert self.timeline is not None
-        self.timeline.sync()
-        self.store.sync()
-        save_checkpoint(self.store.checkpoints, state, fingerprint=self.fingerprint)
-        self.saved_round = state.round
+        return _on_device(state, start.params.device)
 
 
 def _on_device(state: TrainState, device: torch.device) -> TrainState:

@@ -1,0 +1,53 @@
+"""What a run keeps on disk while it goes: a record and a piece of the timeline per round, and checkpoints."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hpfl.config import Config, ConfigError, fingerprint, to_toml
+from hpfl.reporting.checkpoint import load_latest, save_checkpoint
+from hpfl.reporting.store import RunStore, read_rounds
+from hpfl.reporting.timeline import TimelineFile
+from hpfl.training.record import RoundRecord
+from hpfl.training.state import TrainState
+
+
+class Journal:
+    """Records, timeline and checkpoints of one run; the same whether its edges are simulated or real."""
+
+    def __init__(self, store: RunStore, config: Config) -> None:
+        self.saved_round = -1
+        self._store, self._config, self._fingerprint = store, config, fingerprint(config)
+        self._timeline = TimelineFile(store.out)
+
+    def write_config(self) -> None:
+        """Leave the configuration beside what it leads to."""
+        self._store.write_config(to_toml(self._config))
+
+    def recovered(self, start: TrainState, note: Callable[[str], None]) -> tuple[TrainState, list[dict[str, Any]]]:
+        """The newest whole checkpoint, or the start, and the records up to it; whatever came later is dropped."""
+        loaded = load_latest(self._store.checkpoints, fingerprint=self._fingerprint, at_most=self._store.last_round)
+        for told in loaded.notes:
+            note(told)
+        state, rounds = loaded.state or start, self._config.training.rounds
+        if state.round > rounds:
+            raise ConfigError(f"training.rounds is {rounds}; the run to resume has done {state.round} already")
+        self._store.rewind(state.round)
+        self._timeline.rewind(state.round)
+        self.saved_round = state.round
+        return state, read_rounds(self._store.out)
+
+    def append(self, record: RoundRecord) -> None:
+        """Hand a round to the operating system: a killed process does not lose it."""
+        self._timeline.append(record.phases)
+        self._store.append(record)
+
+    def save(self, state: TrainState) -> None:
+        """Have everything up to this round on the disk, with a checkpoint to go on from."""
+        self._timeline.sync()
+        self._store.sync()
+        save_checkpoint(self._store.checkpoints, state, fingerprint=self._fingerprint)
+        self.saved_round = state.round
+
+    def close(self) -> None:
+        """Let go of the timeline."""
+        self._timeline.close()
