@@ -479,9 +479,9 @@ def cuda_rows(arguments: argparse.Namespace) -> Iterator[Row]:
 
 def evaluation_ms(job: Job, repeat: int) -> float:
     """Adaptation of all UEs and their accuracy on 50 test samples each."""
-    cohort, start = job.cohort("cuda", memory_gb=8.0), job.start().to("cuda")
     rows = np.random.default_rng(4).integers(0, len(job.targets), 50 * UES)
     test = TestData(job.inputs[rows], job.targets[rows], Shards.of(np.full(UES, 50)))
+    cohort, start = job.cohort("cuda", memory_gb=8.0, test=test), job.start().to("cuda")
     cohort.evaluate(start, test, inner_lr=job.training.inner_lr)
     return timed(lambda number: cohort.evaluate(start, test, inner_lr=job.training.inner_lr), repeat, "cuda") * 1e3
 

@@ -39,10 +39,26 @@ def test_the_same_call_gives_the_same_bits() -> None:
 
 def test_a_small_memory_budget_makes_small_chunks_and_the_same_update() -> None:
     example = images((1, 8, 8), "mlp", hidden=(40,))
-    cohort = example.cohort(training(), memory_gb=2e-4)
+    cohort = example.cohort(training(), memory_gb=1.8e-4)
     result = updates(cohort, example.start)
-    assert max(cohort._needs.values()) > cohort._free / 2  # so that no two fit
+    assert max(cohort._room.needs.values()) > cohort._room.free / 2  # so that no two of the largest fit
     torch.testing.assert_close(result.update, updates(example.cohort(training()), example.start).update)
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+@pytest.mark.parametrize("memory_gb", [2e-4, 3e-4, 4e-4, 6e-4, 1e-3])
+def test_chunks_do_not_depend_on_what_was_computed_before(memory_gb: float, batch_size: int | None) -> None:
+    example = images((1, 8, 8), "mlp", hidden=(40,))
+    test = TestData(example.inputs, example.targets, Segments(np.arange(8), np.arange(7), SIZES))
+    options = {"memory_gb": memory_gb, "test": test, "dtype": torch.float32}
+    fresh, used = (example.cohort(training(batch_size=batch_size), **options) for _ in range(2))
+    start, few = example.start.float(), np.array([2, 4])
+    updates(used, start, ues=few, groups=np.zeros(2, dtype=np.int64), num_groups=1)
+    used.evaluate(start, test, inner_lr=0.1)
+    assert torch.equal(updates(used, start).update, updates(fresh, start).update)
+    figures, expected = (cohort.evaluate(start, test, inner_lr=0.1) for cohort in (used, fresh))
+    np.testing.assert_array_equal(figures.meta_loss, expected.meta_loss)
+    assert used._room.free == fresh._room.free
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet5", "layer norm"])

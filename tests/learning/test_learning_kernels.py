@@ -167,16 +167,19 @@ def test_kernels_give_the_same_bits_again_whatever_the_chunk() -> None:
 def test_recorded_rounds_and_evaluations_equal_those_computed_at_once() -> None:
     example = MODELS["uneven net"]()
     test = TestData(example.inputs, example.targets, Segments(np.arange(8), np.arange(7), SIZES))
-    cohort = example.cohort(training(), device=DEVICE)
+    cohort, at_once = (example.cohort(training(), device=DEVICE, test=test, chunk=chunk) for chunk in (None, 100))
     for number in range(4):
         start = example.start * (1 + number / 10)
-        fresh = example.cohort(training(), device=DEVICE)
-        torch.testing.assert_close(updates(cohort, start).update, updates(fresh, start).update, rtol=1e-12, atol=1e-14)
-        figures, expected = (c.evaluate(start, test, inner_lr=0.4) for c in (cohort, fresh))
+        fresh = example.cohort(training(), device=DEVICE, test=test)
+        result, expected_update = (updates(c, start).update for c in (cohort, at_once))
+        torch.testing.assert_close(result, expected_update, rtol=1e-12, atol=1e-14)
+        assert torch.equal(result, updates(fresh, start).update)  # so that a resumed run rounds as it would have
+        figures, expected = (c.evaluate(start, test, inner_lr=0.4) for c in (cohort, at_once))
         for one, two in zip(vars(figures).values(), vars(expected).values(), strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-12)
     assert cohort._replays
     assert cohort._evaluations
+    assert not at_once._replays
 
 
 @needs_gpu

@@ -52,7 +52,8 @@ class Learner:
         self._streams = Streams(config.training.seed)
         self.dtype = torch_dtype(config)
         self.task = task
-        self._cohort = self._made(local_training(config))
+        self._test = TestData(data.test_inputs, data.test_targets, OneShard(number, len(data.test_inputs)))
+        self._cohort = self._made(local_training(config), self._test)
         self._projection: Projection = make_projection(
             self.task.spec.num_parameters, self._streams, width=sketch_width(config)
         )
@@ -101,23 +102,22 @@ class Learner:
         return np.ascontiguousarray(result.update[0].cpu().numpy())
 
     def _evaluation(self, params: Vector) -> Evaluation:
-        shard = OneShard(self._number, len(self._data.test_inputs))
-        test = TestData(self._data.test_inputs, self._data.test_targets, shard)
         rate, steps = self._adaptation()
-        return self._cohort.evaluate(torch.from_numpy(params), test, inner_lr=rate, inner_steps=steps)
+        return self._cohort.evaluate(torch.from_numpy(params), self._test, inner_lr=rate, inner_steps=steps)
 
     def _adaptation(self) -> tuple[float, int]:
         rate = self._config.evaluation.inner_lr
         assert not isinstance(rate, str)  # the configuration is resolved
         return rate, self._config.evaluation.inner_steps
 
-    def _made(self, training: LocalTraining) -> Cohort:
+    def _made(self, training: LocalTraining, test: TestData | None = None) -> Cohort:
         return Cohort(
             self.task,
             training,
             inputs=self._data.inputs,
             targets=self._data.targets,
             shards=OneShard(self._number, self.num_samples),
+            test=test,
             dtype=self.dtype,
             memory_gb=self._config.learning.memory_gb,
             products=products(self._config),

@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
+from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws, whole_index
 from hpfl.learning.chain.engine import ChainEngine
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
 from hpfl.learning.errors import LearningError
 from hpfl.learning.general import GeneralEngine
-from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.outcome import CohortUpdates, Evaluation, TestData
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.replay import LEAST_SHARE, EvaluationReplay, Pool, Replay
-from hpfl.learning.store import Layout, Store, gram_bytes, packed_bytes, whole_batch
+from hpfl.learning.room import Room, Trial
+from hpfl.learning.store import Layout, Limit, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.task import Task, check_model
 from hpfl.rng import FloatArray, IntArray, Streams
 
@@ -48,6 +48,7 @@ class Cohort:
         inputs: Tensor,
         targets: Tensor,
         shards: Segments,
+        test: TestData | None = None,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         memory_gb: float = 4.0,
@@ -57,6 +58,7 @@ class Cohort:
     ) -> None:
         """Arrange the data on a device; `memory_gb` bounds what is taken there, beyond one UE at a time.
 
+        `test` is what evaluations will be asked with, and stays on the device where it fits.
         `layerwise = False` keeps to the general engine, `chunk` bounds the UEs computed at once: both change speed and
         rounding only. `products` of "tf32" or "bf16", on a GPU, round their factors to about three digits.
         """
@@ -69,8 +71,9 @@ class Cohort:
             self.samples = self.samples.converted()  # a CPU reads numbers faster than it makes them of bytes
         check_model(self.task, self.samples.example(2)[0])
         self._chunk, self._products = chunk, products
-        self._free = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5) - self.samples.bytes_beyond(inputs, targets)
-        if self._free <= 0:
+        usable = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5)
+        self._room = Room(usable - self.samples.bytes_beyond(inputs, targets))
+        if self._room.free <= 0:
             data_gb = self.samples.nbytes / 1e9
             raise LearningError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")
         chain = ChainEngine.choose(self.task, training, self.samples.example(2)[0]) if layerwise else None
@@ -80,12 +83,13 @@ class Cohort:
         self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.samples.one_ue(2))
         check_computes(products, self.device, lambda: try_one(self._engine, self.task, self.samples.one_ue(2)))
         self._store: Store | None = None
-        self._needs: dict[tuple[object, ...], int] = {}  # peak bytes of one UE
-        self._tried: dict[object, int] = {}  # width of the UE they were measured on
+        whole = training.batch_size is None or test is not None
+        self._packs = whole and self._room.set_aside(packed_bytes(self.samples, self._whole), share=_STORE_SHARE)
+        self._gram = self._gram_that_fits() if self._packs else None
         self._replays: dict[int, Replay] = {}  # by number of groups
         self._evaluations: dict[tuple[float, int], EvaluationReplay] = {}  # by inner step and number of them
         self._pool: Pool | None = None
-        self._tests: tuple[TestData, Samples] | None = None
+        self._tests = None if test is None else self._kept(test)
 
     @property
     def num_ues(self) -> int:
@@ -128,11 +132,15 @@ class Cohort:
 
         layout = self._whole if draws is None else self._drawn
         self._pack(draws is None)
-        limit = self._limit(("updates", params.ndim), layout, lambda at: add(at, torch.zeros_like(total)))
+
+        def trial(bucket: int) -> Losses:
+            return self._try_update(params, layout, bucket, keep_per_ue=keep_per_ue)
+
         with repeatable(self._products, self.device):
-            replay = self._replay(params, num_groups, len(np.unique(ues))) if kept is None else None
+            replay = self._replay(params, num_groups, len(np.unique(ues)), trial) if kept is None else None
             if replay is not None:
                 return _reported(*replay.run(params, ues, groups, shares), groups, shares, None)
+            limit = self._limit(("updates", params.ndim, keep_per_ue), layout, trial)
             for at in layout.chunks(ues, groups, limit):
                 part = add(at, total)
                 losses[:, torch.from_numpy(at).to(self.device)] = torch.stack([part.loss, part.meta_loss])
@@ -150,27 +158,32 @@ class Cohort:
             own_tests = whole_batch(samples, ues, max(int(test_sizes[ues].max()), 1))
             return self._engine.evaluation(params, self._whole_batch(ues), own_tests, training).stacked()
 
+        def trial(bucket: int) -> Tensor:
+            ues = self._largest(self._whole, bucket)
+            own_tests = whole_batch(samples, ues, max(int(test_sizes.max()), 1))
+            return self._engine.evaluation(params, self._whole_batch(ues), own_tests, training).stacked()
+
         self._pack(True)
         ues = np.flatnonzero(self.samples.shards.sizes)
-        limit = self._limit(("evaluate", inner_steps), self._whole, lambda at: evaluated(ues[at]))
         with repeatable(self._products, self.device):
-            replay = self._evaluation_replay(params, samples, training)
+            replay = self._evaluation_replay(params, samples, training, trial)
+            limit = self._limit(("evaluate", inner_steps), self._whole, trial)
             for at in self._whole.chunks(ues, np.zeros_like(ues), limit) if replay is None else ():
                 figures[:, torch.from_numpy(ues[at]).to(self.device)] = evaluated(ues[at])
             figures = figures if replay is None else replay.run(params)
         figures[2:, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
         return Evaluation(*figures.double().cpu().numpy())
 
-    def _tests_on_device(self, test: TestData) -> Samples:
-        """Test samples on the device; where they fit the memory they stay there for the next evaluation."""
-        if self._tests is not None and self._tests[0] is test:
-            return self._tests[1]
+    def _kept(self, test: TestData) -> tuple[TestData, Samples] | None:
+        """Test samples that stay on the device, where they fit the memory."""
         samples = test.on(self.device, self.samples.dtype)
         need = samples.bytes_beyond(test.inputs, test.targets)
-        if self._tests is None and need <= _STORE_SHARE * self._free:
-            self._free -= need
-            self._tests = (test, samples)
-        return samples
+        return (test, samples) if self._room.set_aside(need, share=_STORE_SHARE) else None
+
+    def _tests_on_device(self, test: TestData) -> Samples:
+        if self._tests is not None and self._tests[0] is test:
+            return self._tests[1]
+        return test.on(self.device, self.samples.dtype)
 
     def _draws(self, ues: IntArray, streams: Streams, key: int) -> Draws:
         size = self.training.batch_size
@@ -197,51 +210,51 @@ class Cohort:
         ]
 
     def _pack(self, whole: bool) -> None:
-        """Pack whole shards once, where they are used and fit the memory."""
-        need = packed_bytes(self.samples, self._whole)
-        if whole and self._store is None and need <= _STORE_SHARE * self._free:
-            self._free -= need
-            self._store = Store.of(self.samples, self._whole)
-            self._keep_grams()
+        """Pack whole shards once, where they are used and memory was set aside for them."""
+        if whole and self._store is None and self._packs:
+            store, gram = Store.of(self.samples, self._whole), self._gram
+            self._store = store if gram is None else store.with_grams(gram)
 
-    def _keep_grams(self) -> None:
-        """Inner products of inputs beside the packed shards, where the engine uses them and they fit the memory."""
-        need = gram_bytes(self.samples, self._whole)
-        engine, store = self._engine, self._store
-        if not isinstance(engine, ChainEngine) or engine.gram_bias is None or store is None:
-            return
-        if need <= _STORE_SHARE * self._free and self.training.adapts:
-            self._free -= need
-            self._store = store.with_grams(engine.gram)
+    def _gram_that_fits(self) -> Callable[[Batch], Tensor] | None:
+        """What makes the inner products of inputs that lie beside the packed shards, if they are used and fit."""
+        engine = self._engine
+        if not isinstance(engine, ChainEngine) or engine.gram_bias is None or not self.training.adapts:
+            return None
+        fits = self._room.set_aside(gram_bytes(self.samples, self._whole), share=_STORE_SHARE)
+        return engine.gram if fits else None
 
-    def _recordable(self, kind: object, start: Tensor) -> tuple[ChainEngine, Store] | None:
-        """Engine and shards of what a GPU may record: full batches, from one model, each bucket known to fit."""
+    def _recordable(self, kind: object, start: Tensor, trial: Trial) -> tuple[ChainEngine, Store] | None:
+        """Engine and shards of what a GPU may record: full batches, from one model, each bucket whole in the memory."""
         engine, store = self._engine, self._store
         if not (start.is_cuda and start.ndim == 1 and store is not None and isinstance(engine, ChainEngine)):
             return None
-        needs = [self._needs.get((kind, bucket)) for bucket in range(len(store.packed))]
-        sizes = zip(needs, store.layout.members, strict=True)
-        fits = all(need is not None and need * len(own) <= self._free for need, own in sizes)
-        return (engine, store) if fits and engine.recordable and self._chunk is None else None
+        if not engine.recordable or self._chunk is not None:
+            return None
+        fits = (self._room.fits(kind, bucket, trial) >= len(own) for bucket, own in enumerate(store.layout.members))
+        return (engine, store) if all(fits) else None
 
-    def _replay(self, start: Tensor, num_groups: int, taking_part: int) -> Replay | None:
+    def _replay(self, start: Tensor, num_groups: int, taking_part: int, trial: Trial) -> Replay | None:
         """A recorded round, where most UEs take part in full batches on a GPU."""
-        parts = self._recordable(("updates", 1), start)
-        if parts is None or self.training.batch_size is not None or taking_part < LEAST_SHARE * self.num_ues:
+        if self.training.batch_size is not None or taking_part < LEAST_SHARE * self.num_ues:
+            return None
+        parts = self._recordable(("updates", 1, False), start, trial)
+        if parts is None:
             return None
         if num_groups not in self._replays:
             self._pool = self._pool or Pool()
             self._replays[num_groups] = Replay.record(*parts, start, num_groups=num_groups, pool=self._pool)
         return self._replays[num_groups]
 
-    def _evaluation_replay(self, start: Tensor, tests: Samples, training: LocalTraining) -> EvaluationReplay | None:
+    def _evaluation_replay(
+        self, start: Tensor, tests: Samples, training: LocalTraining, trial: Trial
+    ) -> EvaluationReplay | None:
         """A recorded evaluation, where all UEs have samples and the test samples stay on the GPU."""
-        parts, key = (
-            self._recordable(("evaluate", training.inner_steps), start),
-            (training.inner_lr, training.inner_steps),
-        )
-        if parts is None or self._tests is None or self._tests[1] is not tests or not self.samples.shards.sizes.all():
+        if self._tests is None or self._tests[1] is not tests or not self.samples.shards.sizes.all():
             return None
+        parts = self._recordable(("evaluate", training.inner_steps), start, trial)
+        if parts is None:
+            return None
+        key = (training.inner_lr, training.inner_steps)
         if key not in self._evaluations:
             self._pool = self._pool or Pool()
             sizes, members = tests.shards.sizes, parts[1].layout.members
@@ -256,26 +269,41 @@ class Cohort:
             return self._store.batch(ues)
         return whole_batch(self.samples, ues, self._whole.widths[int(self._whole.bucket_of[ues[0]])])
 
-    def _limit(self, kind: object, layout: Layout, one: Callable[[IntArray], object]) -> Callable[[int, IntArray], int]:
+    def _limit(self, kind: object, layout: Layout, trial: Trial) -> Limit:
         """UEs per chunk of a bucket: what fits the memory by the measured need of one, or suits the caches."""
 
-        def limit(bucket: int, position: IntArray) -> int:
+        def limit(bucket: int) -> int:
             if self._chunk is not None:
                 return self._chunk
-            width, suits = layout.widths[bucket], self._engine.preferred_samples
-            if suits is None:
-                return self._fits((kind, bucket), 1.0, lambda: one(position))
-            tried = self._tried.setdefault(kind, width)
-            growth = max(1.0, (width / tried) ** 2)  # one trial serves all widths, at no more than quadratic growth
-            return min(self._fits((kind, tried), growth, lambda: one(position)), max(suits // width, 1))
+            samples = self._engine.preferred_samples
+            if samples is None:
+                return self._room.fits(kind, bucket, trial)
+            return self._room.suits(kind, bucket, trial, widths=layout.widths, samples=samples)
 
         return limit
 
-    def _fits(self, key: tuple[object, ...], growth: float, one: Callable[[], object]) -> int:
-        """UEs that fit the memory, by the peak of one that is tried once for each key."""
-        if key not in self._needs:
-            self._needs[key] = peak_bytes(one)
-        return max(int(self._free // max(self._needs[key] * growth, 1)), 1)
+    def _largest(self, layout: Layout, bucket: int) -> IntArray:
+        """The UE with most samples of a bucket, [1]."""
+        own = layout.members[bucket]
+        return own[[int(np.argmax(self.samples.shards.sizes[own]))]]
+
+    def _try_update(self, params: Tensor, layout: Layout, bucket: int, *, keep_per_ue: bool) -> Losses:
+        """Compute the update of one UE for nobody: the largest of a bucket, with its first samples."""
+        ue, training = self._largest(layout, bucket), self.training
+        if layout is self._whole:
+            steps = [{"support": self._whole_batch(ue)}] * training.local_steps
+        else:
+            width = layout.widths[bucket]
+            steps = [
+                {role: self._first_samples(ue, width) for role in training.roles} for _ in range(training.local_steps)
+            ]
+        total = params.new_zeros(1, params.shape[-1])
+        sums = Sums.of(total, np.zeros(1, dtype=np.int64), np.ones(1), torch.empty_like(total) if keep_per_ue else None)
+        return self._engine.updates(params[:1] if params.ndim == 2 else params, steps, sums)
+
+    def _first_samples(self, ues: IntArray, width: int) -> Batch:
+        counts = np.minimum(self.samples.shards.sizes[ues], width)
+        return self.samples.batch(ues, whole_index(counts, width), counts)
 
 
 def _refuse_empty(ues: IntArray, sizes: IntArray) -> None:

@@ -15,7 +15,7 @@ from hpfl.learning.general import GeneralEngine
 from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.precision import repeatable
-from hpfl.learning.store import Layout, whole_batch
+from hpfl.learning.store import Layout, Limit, whole_batch
 from hpfl.learning.task import Task
 from hpfl.rng import FloatArray, IntArray
 
@@ -200,14 +200,12 @@ def _width(layout: Layout, ues: IntArray) -> int:
     return layout.widths[int(layout.bucket_of[ues[0]])]
 
 
-def _fitting(
-    task: Task, samples: Samples, layout: Layout, *, alone: bool, memory_gb: float
-) -> Callable[[int, IntArray], int]:
+def _fitting(task: Task, samples: Samples, layout: Layout, *, alone: bool, memory_gb: float) -> Limit:
     """UEs of a bucket whose Hessian-vector products fit the memory, by the measured need of one."""
     point = task.flat_template()
     most = _MOST_AT_ONCE if point.device.type == "cpu" else 2**31
 
-    def limit(bucket: int, _position: IntArray) -> int:
+    def limit(bucket: int) -> int:
         ue = layout.members[bucket][:1]
         batch = whole_batch(samples, ue, layout.widths[bucket])
         one = Landscape(

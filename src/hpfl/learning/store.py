@@ -10,6 +10,9 @@ from torch import Tensor
 from hpfl.learning.batches import Batch, Samples, buckets, whole_index
 from hpfl.rng import IntArray
 
+Limit = Callable[[int], int]
+"""How many UEs of a bucket a chunk may hold."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -29,16 +32,13 @@ class Layout:
             bucket_of[own], row_of[own] = number, np.arange(len(own))
         return Layout(bucket_of, row_of, members, tuple(max(int(sizes[own].max()), 1) for own in members))
 
-    def chunks(self, ues: IntArray, groups: IntArray, limit: Callable[[int, IntArray], int]) -> list[IntArray]:
-        """Positions of the request in chunks of one bucket each, sorted by group and bucket row inside a chunk.
-
-        `limit(bucket, positions)` says how many UEs a chunk may hold; the positions are one UE to try it with.
-        """
+    def chunks(self, ues: IntArray, groups: IntArray, limit: Limit) -> list[IntArray]:
+        """Positions of the request in chunks of one bucket each, sorted by group and bucket row inside a chunk."""
         order = np.lexsort((self.row_of[ues], groups, self.bucket_of[ues]))
         cuts = np.flatnonzero(np.diff(self.bucket_of[ues][order])) + 1
         chunks = []
         for part in np.split(order, cuts):
-            step = limit(int(self.bucket_of[ues[part[0]]]), part[:1]) if len(part) else 1
+            step = limit(int(self.bucket_of[ues[part[0]]])) if len(part) else 1
             chunks += [part[begin : begin + step] for begin in range(0, len(part), step)]
         return chunks
 

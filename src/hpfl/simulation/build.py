@@ -55,8 +55,7 @@ def build_simulation(
         input_shape=dataset.input_shape,
         num_outputs=dataset.num_classes or 1,
     )
-    cohort = _cohort(config, task, dataset, dealt.shards, device=device, dtype=dtype)
-    evaluate = _evaluator(config, cohort, dataset, dealt)
+    cohort, evaluate = _cohorts(config, task, dataset, dealt, device=device, dtype=dtype)
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=dtype)
     executor = make_executor(config, task, cohort, fleet, sample_bits=float(dataset.sample_bits), record=record)
     return Simulation(
@@ -76,34 +75,35 @@ def build_simulation(
     )
 
 
-def _cohort(
-    config: Config, task: Task, dataset: Dataset, shards: Shards, *, device: torch.device, dtype: torch.dtype
-) -> Cohort:
-    return Cohort(
-        task,
-        local_training(config),
-        inputs=torch.from_numpy(to_float(dataset, dataset.inputs[shards.order])),
-        targets=torch.from_numpy(dataset.targets[shards.order]),
-        shards=shards,
-        device=device,
-        dtype=dtype,
-        memory_gb=config.learning.memory_gb,
-        products=products(config),
-    )
-
-
-def _evaluator(config: Config, cohort: Cohort, dataset: Dataset, dealt: Dealt) -> Evaluator:
-    """The evaluator of a run: all UEs, or as many as the configuration says, with a cohort of their own."""
+def _cohorts(
+    config: Config, task: Task, dataset: Dataset, dealt: Dealt, *, device: torch.device, dtype: torch.dtype
+) -> tuple[Cohort, Evaluator]:
+    """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
     ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues
-    shards = dealt.test_shards
+    test_shards = dealt.test_shards
     if 0 < count < num_ues:
         ues = Streams(config.training.seed).at("evaluation").choice(num_ues, count)
-        own = dealt.shards.take(ues)
-        cohort = _cohort(config, cohort.task, dataset, own, device=cohort.device, dtype=cohort.samples.dtype)
-        shards = shards.take(ues)
+        test_shards = test_shards.take(ues)
     test = TestData(
-        torch.from_numpy(to_float(dataset, dataset.test_inputs[shards.order])),
-        torch.from_numpy(dataset.test_targets[shards.order]),
-        shards,
+        torch.from_numpy(to_float(dataset, dataset.test_inputs[test_shards.order])),
+        torch.from_numpy(dataset.test_targets[test_shards.order]),
+        test_shards,
     )
-    return Evaluator(config=config, cohort=cohort, test=test, ues=ues, num_ues=num_ues)
+
+    def cohort(shards: Shards, test: TestData | None) -> Cohort:
+        return Cohort(
+            task,
+            local_training(config),
+            inputs=torch.from_numpy(to_float(dataset, dataset.inputs[shards.order])),
+            targets=torch.from_numpy(dataset.targets[shards.order]),
+            shards=shards,
+            test=test,
+            device=device,
+            dtype=dtype,
+            memory_gb=config.learning.memory_gb,
+            products=products(config),
+        )
+
+    trained = cohort(dealt.shards, test if ues is None else None)
+    evaluated = trained if ues is None else cohort(dealt.shards.take(ues), test)
+    return trained, Evaluator(config=config, cohort=evaluated, test=test, ues=ues, num_ues=num_ues)
