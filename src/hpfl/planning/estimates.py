@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, RoundProblem
+from hpfl.planning.problem import APPLIED, BoolArray, FloatArray, Memory, RoundProblem
 
 _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from one round to the next
 _TRUSTED = 1.0  # curvature above which the step is not shortened further: beta is taken to suit the mean of all edges
@@ -26,7 +26,7 @@ _FARTHEST = 10.0  # times as far as usual that a step may move the model; one th
 _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
 _RISE, _LOSS, _LEAST, _CEILING, _GRADIENT, _STEP = "rise", "loss", "least", "ceiling", "gradient", "step"
-_STRIDE = "stride"
+_STRIDE, _PLANNED = "stride", "planned"
 UNPRICED = "unpriced"
 """In the memory a run begins with: age has no price, and an old update is taken as if it were new."""
 
@@ -116,6 +116,7 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
     updates = np.sqrt(problem.importance)[:, None] if problem.sketches is None else problem.sketches
     if len(memory.get(_PATH, ())) != updates.shape[1]:
         memory = _blank(updates.shape[1], unpriced=bool(memory.get(UNPRICED)))
+    memory = _settled(memory)
     travelled, edges, curve = _compared(problem, updates, memory)
     curvature = max(curve[_BEND] / curve[_REACH], 0.0) if curve[_REACH] > 0 else 0.0
     unpriced = UNPRICED in memory
@@ -142,6 +143,30 @@ def _blank(width: int, *, unpriced: bool) -> Memory:
     return {_PATH: [0.0] * width, _DEBT: [0.0] * width, **told}
 
 
+def intended(problem: RoundProblem, memory: Memory, scheduled: BoolArray, step: float) -> Memory:
+    """The memory of a plan: to move along the mean of these edges. Whether it came to that, the next round knows."""
+    names = [name for name, chosen in zip(_names(problem), scheduled, strict=True) if chosen]
+    return {**memory, _PLANNED: {"edges": names, "step": step}}
+
+
+def _settled(memory: Memory) -> Memory:
+    """The memory after the step that was last intended, along the mean that was really taken.
+
+    That is the plain mean of the plan's set, unless the round says otherwise: edges fail, others come first, old
+    updates are discounted, edges weigh differently. Of an edge that nothing is known of nothing is counted.
+    """
+    memory = dict(memory)
+    plan, shares, known = memory.pop(_PLANNED, None), memory.pop(APPLIED, None), memory.get(_EDGES, {})
+    if plan is None:
+        return memory
+    if shares is None:
+        mean = np.array([known[name]["update"] for name in plan["edges"]]).mean(axis=0)
+    else:
+        parts = [share * np.asarray(known[name]["update"]) for name, share in shares.items() if name in known]
+        mean = np.sum(parts, axis=0) if parts else np.zeros(len(memory[_PATH]))
+    return moved(memory, mean, plan["step"])
+
+
 def moved(memory: Mapping[str, Any], mean: FloatArray, step: float) -> Memory:
     """The memory after the model has moved by `-beta step mean`; what all edges wanted beyond that is owed."""
     path = np.asarray(memory[_PATH]) + step * mean
@@ -161,7 +186,7 @@ def _compared(
     An edge with a new update says how its gradient changed over a known move; `bend / reach` is the mean over such
     edges and recent rounds of `-<change, move> / |move|^2`, which is `q` along the moves.
     """
-    names = problem.edge_ids or tuple(str(edge) for edge in range(problem.num_edges))
+    names = _names(problem)
     path, known = np.asarray(memory[_PATH]), memory.get(_EDGES, {})
     new = {"update": updates, "path": np.broadcast_to(path, updates.shape)}
     seen = np.array([name in known for name in names])
@@ -181,6 +206,10 @@ def _compared(
         for name, update, start in zip(names, updates, since, strict=True)
     }
     return np.where(waits[:, None], move, 0.0), edges, {_BEND: bend, _REACH: reach}
+
+
+def _names(problem: RoundProblem) -> tuple[str, ...]:
+    return problem.edge_ids or tuple(str(edge) for edge in range(problem.num_edges))
 
 
 def _watched(memory: Memory, gradient: FloatArray, curvature: float) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.baselines import quick_bound
-from hpfl.planning.estimates import Estimate, estimate, moved
+from hpfl.planning.estimates import Estimate, estimate, intended
 from hpfl.planning.hearing import hearing, spent
 from hpfl.planning.outcome import finish_plan
 from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
@@ -26,7 +26,7 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan
     plan = finish_plan(problem, allocate(problem, scheduled), "fastest", lower_bound=quick_bound(problem))
     hears, memory = hearing(problem, scheduled, memory, uploads_s=plan.round_latency_s, curvature=found.curvature)
     plan = replace(plan, step_scale=step, broadcast="all", hears=hears, noise_scale=found.noise_scale)
-    return plan, moved(memory, found.updates[scheduled].mean(axis=0), step)
+    return plan, intended(problem, memory, scheduled, step)
 
 
 def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:

@@ -13,6 +13,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Memory = Mapping[str, Any]
+APPLIED = "applied"
+"""In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What the cloud does in a round: pose the planning problem, join the updates that arrived, choose who hears of it."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -8,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.planning.problem import APPLIED, Memory, Plan, RoundProblem
 from hpfl.registry import Registry
 from hpfl.training.state import EdgeUpdate, Observation, TrainState
 
@@ -80,10 +81,31 @@ def discounted(updates: Sequence[EdgeUpdate], *, this_round: int, settings: Clou
     """
     if not settings.staleness_discount:
         return tuple(updates)
-    factors = [(1.0 + this_round - update.base_round) ** -settings.staleness_discount for update in updates]
+    factors = [_discount(update, this_round, settings) for update in updates]
     return tuple(
         replace(update, update=update.update * factor) for update, factor in zip(updates, factors, strict=True)
     )
+
+
+def _discount(update: EdgeUpdate, this_round: int, settings: CloudSettings) -> float:
+    return float((1.0 + this_round - update.base_round) ** -settings.staleness_discount)
+
+
+def remembered(
+    memory: Memory, plan: Plan, arrivals: Sequence[EdgeUpdate], *, this_round: int, settings: CloudSettings
+) -> Memory:
+    """The planner's memory, with each edge's share in the step where that is not the plain mean of the plan's set.
+
+    Edges fail or come too late, others come first, weigh more, or are discounted for their age.
+    """
+    chosen, total = np.flatnonzero(plan.scheduled).tolist(), sum(update.weight for update in arrivals)
+    shares = {
+        str(update.member): update.weight / total * _discount(update, this_round, settings)
+        for update in sorted(arrivals, key=lambda update: update.member)
+    }
+    intended = dict.fromkeys(map(str, chosen), 1.0 / max(len(chosen), 1))
+    near = shares.keys() == intended.keys() and all(math.isclose(shares[k], intended[k]) for k in shares)
+    return memory if near or not chosen else {**memory, APPLIED: shares}
 
 
 def step(

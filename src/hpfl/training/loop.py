@@ -12,7 +12,7 @@ from hpfl.planning.planners import Planner
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
 from hpfl.training.chronicle import chronicle
-from hpfl.training.cloud import CloudSettings, discounted, hearers, pose, step
+from hpfl.training.cloud import CloudSettings, discounted, hearers, pose, remembered, step
 from hpfl.training.present import plan_for_present
 from hpfl.training.record import EvaluationSummary, RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
@@ -71,7 +71,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         awaiting=np.zeros_like(state.awaiting),
         importance=observation.importance if outcome.importance is None else outcome.importance,
         joules=state.joules + _joules(observation, outcome),
-        memory=memory,
+        memory=remembered(memory, plan, outcome.arrivals, this_round=state.round, settings=settings),
         clock=outcome.clock,
     )
     told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
