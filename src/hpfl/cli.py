@@ -79,7 +79,7 @@ def run_command(  # noqa: PLR0917  every option is passed by name
 @app.command("show", epilog="Example: hpfl show paper-mnist --system hfl > my.toml")
 @reported
 def show_command(source: Source, system: SystemOption = None, set_: SetOption = None) -> None:
-    """Print the fully resolved configuration with units and meanings; it can be saved, changed and run."""
+    """Print the whole configuration with units and meanings; it can be saved, changed and run."""
     sys.stdout.write(to_toml(load(source, system=system, overrides=set_ or ())))
 
 

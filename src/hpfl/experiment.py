@@ -64,7 +64,8 @@ def run(
     `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are looked for before they are downloaded.
     """
     hooks = hooks or Hooks()
-    config, chosen = resolve(config), choose_device(device)
+    resolve(config)
+    chosen = choose_device(device)
     if out is None:
         return _run(config, None, resume=False, device=chosen, data_dir=data_dir, hooks=hooks)
     if resume and not Path(out).is_dir():
@@ -83,7 +84,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def _run(
-    config: Config,
+    given: Config,
     store: RunStore | None,
     *,
     resume: bool,
@@ -91,11 +92,11 @@ def _run(
     data_dir: str | Path | None,
     hooks: Hooks,
 ) -> RunResult:
-    began = time.perf_counter()
+    began, config = time.perf_counter(), resolve(given)
     dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None, progress=hooks.download)
     with _tracing(config, resume=resume) as record:
         simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=record)
-        with closing(_Watch(config, store, hooks)) as watch:
+        with closing(_Watch(config, None if store is None else Journal(store, given), hooks)) as watch:
             state = watch.open(simulation.start, resume=resume)
             state = train(state, simulation.parts, simulation.settings, watch.after_round)
             watch.end(state)
@@ -119,11 +120,10 @@ def _tracing(config: Config, *, resume: bool) -> Iterator[Recorder | None]:
 
 
 class _Watch:
-    """Keeps the records of one run in memory and, given a store, on disk with checkpoints; asks whether to go on."""
+    """Keeps the records of one run in memory and, given a journal, on disk; asks whether to go on."""
 
-    def __init__(self, config: Config, store: RunStore | None, hooks: Hooks) -> None:
-        self.config, self.hooks = config, hooks
-        self.journal = None if store is None else Journal(store, config)
+    def __init__(self, config: Config, journal: Journal | None, hooks: Hooks) -> None:
+        self.config, self.journal, self.hooks = config, journal, hooks
         self.records: Records = []
 
     def open(self, start: TrainState, *, resume: bool) -> TrainState:

@@ -14,7 +14,22 @@ from hpfl.config.loading import SYSTEMS, validated
 def test_every_preset_resolves_as_every_system_and_reads_back_as_itself(name, system):
     config = load(name, system=system)
     assert validated(tomllib.loads(to_toml(config))) == config
-    assert not isinstance(config.planning.phi, str)
+    assert not isinstance(resolve(config).planning.phi, str)
+
+
+def test_what_is_auto_follows_whatever_is_changed_later():
+    config = validated(tomllib.loads(to_toml(preset("quickstart"))))
+    config.planning.staleness_bound, config.learning.inner_lr = 5, 0.3
+    changed = load("quickstart", overrides=["planning.staleness_bound=5", "learning.inner_lr=0.3"])
+    assert resolve(config) == resolve(changed)
+    assert resolve(config).planning.phi == pytest.approx(5 * 0.07 * 5**2 / 15)
+    assert resolve(config).evaluation.inner_lr == 0.3
+    assert "here 9.33333" in to_toml(preset("quickstart"))
+
+
+def test_a_cap_beyond_the_number_of_edges_weighs_importance_as_all_edges_do():
+    caps = [resolve(load("quickstart", overrides=[f"planning.max_edges={A}"])).planning.phi for A in (19, 20, 400)]
+    assert caps[0] > caps[1] == caps[2]
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -27,7 +42,7 @@ def test_shipped_presets_are_the_papers_network():
     config = preset("paper-mnist")
     assert (config.network.edges, config.network.num_ues, config.network.bandwidth_hz) == (20, 200, 5e6)
     assert (config.learning.inner_lr, config.learning.outer_lr) == (0.03, 0.07)
-    assert config.planning.phi == pytest.approx(5 * 0.07 * 20**2 / 15)
+    assert resolve(config).planning.phi == pytest.approx(5 * 0.07 * 20**2 / 15)
     assert preset("paper-cifar10").learning.model == "lenet5"
 
 

@@ -53,6 +53,7 @@ def load(source: str | Path, *, system: str | None = None, overrides: Iterable[s
     """A preset's name or a TOML file with `section.key=value` overrides, as a system; validated whole.
 
     Overrides win over the system, but for the shape of the network, which a two-tier system gathers under one edge.
+    What is "auto" stays so, and follows whatever is changed later; `resolve` fills it in, as `run` does.
     """
     overrides = list(overrides)
     config = with_overrides(validated(_tree(source)), overrides)
@@ -60,7 +61,8 @@ def load(source: str | Path, *, system: str | None = None, overrides: Iterable[s
         shape = _SHAPE if system in _TWO_TIERS else ()
         kept = [text for text in overrides if not text.strip().startswith(shape)]
         config = with_overrides(apply_system(config, system), kept)
-    return resolve(config)
+    resolve(config)
+    return config
 
 
 def validated(tree: Mapping[str, Any]) -> Config:
@@ -77,9 +79,16 @@ def resolve(config: Config) -> Config:
     if config.evaluation.inner_lr == "auto":
         config.evaluation.inner_lr = config.learning.inner_lr
     if config.planning.phi == "auto":
-        bound, cap = config.planning.staleness_bound, config.planning.max_edges
-        config.planning.phi = 5.0 * config.learning.outer_lr * bound**2 / cap
+        config.planning.phi = (
+            5.0 * config.learning.outer_lr * config.planning.staleness_bound**2 / _edges_wanted(config)
+        )
     return config
+
+
+def _edges_wanted(config: Config) -> int:
+    """The cap A, no higher than the number of edges; one edge alone leaves nothing to weigh, and A as it is."""
+    cap, there = config.planning.max_edges, config.network.edges
+    return min(cap, there) if there > 1 else cap
 
 
 def apply_system(config: Config, system: str) -> Config:

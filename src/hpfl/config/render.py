@@ -7,6 +7,7 @@ from typing import Any
 import tomlkit
 from tomlkit.items import Item
 
+from hpfl.config.loading import resolve
 from hpfl.config.sections import Config
 
 _LATER = (("planning", "staleness_price", "learned"),)
@@ -14,21 +15,23 @@ _LATER = (("planning", "staleness_price", "learned"),)
 
 
 def to_toml(config: Config) -> str:
-    """The fully resolved configuration; reading it back gives the same configuration."""
-    document = tomlkit.document()
+    """The whole configuration; reading it back gives the same. What "auto" comes to is said beside it."""
+    document, resolved = tomlkit.document(), resolve(config)
     for section, info in Config.model_fields.items():
         model = getattr(config, section)
         table = tomlkit.table()
         table.comment(info.description or "")
         for name, field in type(model).model_fields.items():
-            table.add(name, _item(getattr(model, name), _comment(field)))
+            value, comes_to = getattr(model, name), getattr(getattr(resolved, section), name)
+            here = "" if value == comes_to else f", here {comes_to:g}"
+            table.add(name, _item(value, _comment(field) + here))
         document.add(section, table)
     return tomlkit.dumps(document)
 
 
 def fingerprint(config: Config) -> str:
     """A short name for everything that decides a run's numbers; how long it runs and how often it saves do not."""
-    tree = config.model_dump()
+    tree = resolve(config).model_dump()
     for name in ("rounds", "checkpoint_every"):
         tree["training"].pop(name)
     tree["evaluation"].pop("target_accuracy")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from hpfl.config import Config, load
+from hpfl.config import Config, load, resolve
 from hpfl.config.fields import Section, key
 
 Node = TypeVar("Node", bound="NodeSettings")
@@ -73,7 +73,7 @@ class NodeSettings(Section):
 
     def config(self) -> Config:
         """The experiment all nodes share."""
-        return load(self.experiment, overrides=self.set)
+        return resolve(load(self.experiment, overrides=self.set))
 
 
 class CloudNodeSettings(NodeSettings):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from hpfl.assembly import Dealt, cloud_settings, deal, fleet_spec, local_training, products, start_state, torch_dtype
-from hpfl.config import Config
+from hpfl.config import Config, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
 from hpfl.learning import Cohort, Evaluation, Task, TestData, make_task
@@ -42,10 +42,11 @@ def build_simulation(
     stopwatch: Callable[[], float],
     record: Recorder | None = None,
 ) -> Simulation:
-    """Draw the network, deal the data, and put the parts of the round together; `config` is resolved.
+    """Draw the network, deal the data, and put the parts of the round together.
 
     `record` is told of the gains, compute times and availability that a trace of the run holds.
     """
+    config = resolve(config)
     streams = Streams(config.training.seed)
     dealt, dtype = deal(config, dataset, streams), torch_dtype(config)
     fleet = make_fleet(fleet_spec(config), dealt.shards.sizes, streams)

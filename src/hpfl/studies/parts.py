@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.config import Config, fingerprint, resolve
+from hpfl.config import Config, fingerprint
 from hpfl.experiment import Hooks, choose_device, run
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.reporting import atomic
@@ -75,7 +75,7 @@ class Part:
         """Everything that decides the part's numbers; a file with another key is not this part's."""
         limits = [self.config.training.rounds, self.stop_at_accuracy, self.stop_at_s]
         probed = "" if self.probe is None else f" {self.probe.__name__}"
-        return f"{fingerprint(resolve(self.config))} {json.dumps(limits)}{probed}"
+        return f"{fingerprint(self.config)} {json.dumps(limits)}{probed}"
 
     def file(self, out: Path) -> Path:
         """Where its results lie."""
@@ -89,7 +89,7 @@ class Part:
         """Where it keeps what it has while it runs; what another version or machine began is not gone on with."""
         place = json.dumps(environment(device=choose_device(device).type), sort_keys=True)
         made_by = hashlib.blake2b(place.encode(), digest_size=4).hexdigest()
-        return self.kept(out) / f"{fingerprint(resolve(self.config))}-{made_by}"
+        return self.kept(out) / f"{fingerprint(self.config)}-{made_by}"
 
 
 def done(part: Part, out: Path) -> dict[str, Any] | None:

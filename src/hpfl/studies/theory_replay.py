@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hpfl.assembly import local_training
-from hpfl.config import Config, load
+from hpfl.config import Config, load, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.learning import Cohort
 from hpfl.reporting.store import CONFIG, ROUNDS, SUMMARY, OutputError, read_rounds, read_summary
@@ -53,7 +53,7 @@ def read_run(folder: Path) -> Recorded:
         )
     if not (folder / CONFIG).is_file():
         raise OutputError(f"{folder / CONFIG} is missing; a run is played again from it")
-    return Recorded(folder=folder, config=load(folder / CONFIG), records=records)
+    return Recorded(folder=folder, config=resolve(load(folder / CONFIG)), records=records)
 
 
 def full_batch_cohort(config: Config, simulation: Simulation, dataset: Dataset, device: torch.device) -> Cohort:
