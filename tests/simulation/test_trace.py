@@ -16,7 +16,11 @@ def written(path, *lines, header="what,round,part,member,value"):
     return path
 
 
-@pytest.mark.parametrize("overrides", [["planning.planner=random"], LIFE], ids=["plain", "life"])
+SKETCHED = ["planning.planner=fastest", "training.clock=event", "network.coherence_s=0.02"]
+"""Sketches that take longer than a fade lasts: the plan is carried out in another one than it was made in."""
+
+
+@pytest.mark.parametrize("overrides", [["planning.planner=random"], LIFE, SKETCHED], ids=["plain", "life", "sketched"])
 def test_the_trace_of_a_run_replays_it_twice_to_the_same_bits(tmp_path, overrides):
     drawn = hpfl.run(config(*overrides, f"network.write_trace={tmp_path / 'trace.csv'}"))
     for _ in range(2):
