@@ -146,9 +146,7 @@ def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
         console.print(f"  hpfl run {folder / 'config.toml'} --out {folder} --resume", soft_wrap=True)
         return
     summary = result.summary
-    console.print(
-        f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {_final_quality(summary)}."
-    )
+    console.print(f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {_final_quality(summary)}.")
     if summary["diverged"]:
         console.print(
             "[yellow]The run has diverged:[/yellow] what it had learned is lost again. A smaller learning.outer_lr "

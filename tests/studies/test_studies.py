@@ -133,7 +133,11 @@ def lose_records(folder):
     (folder / "rounds.jsonl").write_text(lines[0])
 
 
-@pytest.mark.parametrize("spoil", [spoil_records, spoil_checkpoints, lose_records])
+def spoil_timeline(folder):
+    (folder / "timeline.jsonl").write_bytes(b"nonsense\n" + (folder / "timeline.jsonl").read_bytes())
+
+
+@pytest.mark.parametrize("spoil", [spoil_records, spoil_checkpoints, lose_records, spoil_timeline])
 def test_what_cannot_be_gone_on_with_is_begun_anew(tmp_path, spoil):
     one = part(rounds=5)
     assert runs([one], tmp_path / "whole")
