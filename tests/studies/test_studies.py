@@ -264,6 +264,25 @@ def test_of_broadcasts_that_do_not_arrive_the_one_that_diverges_sooner_is_not_th
     assert (versus["broadcast"], versus["at_least"], versus["speedup"]) == ("all", True, pytest.approx(50.0))
 
 
+def test_a_run_that_diverges_in_its_first_round_is_never_the_better_and_has_no_ratio():
+    rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
+    rows += [run_row("paper", 0, 50.0, reached=False), run_row("paper", 1, 0.0, reached=False)]
+    rows += [run_row("paper", seed, 3.0, "scheduled", reached=False) for seed in (0, 1)]
+    rows += [run_row("shpfl", 0, 4.0), run_row("shpfl", 1, 0.0, reached=False)]
+    rows += [run_row("full", seed, 0.0, reached=False) for seed in (0, 1)]
+    found = {row["rival"]: row for row in comparisons(rows, SETTINGS)}
+    assert found["paper"]["broadcast"] == "scheduled"
+    assert (found["shpfl"]["speedup"], found["shpfl"]["seeds"]) == (pytest.approx(4.0), 1)
+    assert (found["shpfl"]["at_least"], found["shpfl"]["decided"]) == (True, False)
+    assert (found["full"]["speedup"], found["full"]["seeds"], found["full"]["decided"]) == (0.0, 0, False)
+
+
+def test_where_fastest_diverges_in_its_first_round_no_bar_is_met():
+    rows = [run_row("fastest", 0, 0.0, "auto", reached=False), run_row("paper", 0, 50.0)]
+    [versus] = [row for row in comparisons(rows, SETTINGS) if row["rival"] == "paper"]
+    assert (versus["speedup"], versus["fastest_arrived"], versus["met"]) == (0.0, False, False)
+
+
 def test_of_broadcasts_with_which_as_many_arrive_the_quicker_is_the_better():
     rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
     rows += [run_row("paper", 0, 500.0), run_row("paper", 1, 1000.0, reached=False)]
