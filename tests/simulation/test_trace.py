@@ -95,6 +95,13 @@ def test_a_table_with_other_columns_is_refused(tmp_path):
         read_trace(written(tmp_path / "trace.csv", header="round,gain"), num_ues=2, num_edges=1)
 
 
+def test_a_trace_that_is_not_text_is_refused_in_a_sentence(tmp_path):
+    path = written(tmp_path / "trace.csv", "ue_gain,0,0,0,0.1")
+    path.write_bytes(path.read_bytes() + b"ue_gain,0,0,1,0.1\xff\xfe\n")
+    with pytest.raises(TraceError, match=r"trace\.csv cannot be read after line \d+ \('utf-8' .*; wanted CSV in UTF-8"):
+        read_trace(path, num_ues=2, num_edges=1)
+
+
 def test_a_trace_shorter_than_the_run_is_refused_before_it_starts(tmp_path):
     path = written(tmp_path / "t.csv", *(f"edge_gain,0,0,{k},0.5" for k in range(5)))
     with pytest.raises(TraceError, match=r"edge_gain up to round 0 part 0; round 7 part 0 was wanted"):
