@@ -90,6 +90,11 @@ PROMISED = (
 )
 
 
+def test_the_environment_is_that_of_the_device_that_is_used(monkeypatch):
+    monkeypatch.setattr("hpfl.experiment.environment", lambda *, device: {"device": f"a kind of {device}"})
+    assert hpfl.run(small("training.rounds=1"), device="cpu").summary["environment"] == {"device": "a kind of cpu"}
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(OutputError, match="not empty"):
