@@ -7,7 +7,7 @@ from hpfl.config import Config, ConfigError, fingerprint, to_toml
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
 from hpfl.reporting.store import RunStore, read_rounds
 from hpfl.reporting.timeline import TIMELINE, TimelineFile
-from hpfl.training.record import RoundRecord
+from hpfl.training.record import EVALUATED, RoundRecord
 from hpfl.training.state import TrainState
 
 
@@ -34,7 +34,15 @@ class Journal:
         self._store.rewind(state.round)
         self._timeline.rewind(state.round)
         self.saved_round = state.round
-        return state, read_rounds(self._store.out)
+        return state, self._prolonged(read_rounds(self._store.out))
+
+    def _prolonged(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The records without the evaluation that the last one has only because the run was to end there."""
+        evaluated = len(records) % self._config.evaluation.every == 0 or len(records) == self._config.training.rounds
+        if records and not evaluated and any(records[-1][name] is not None for name in EVALUATED):
+            records[-1] |= dict.fromkeys(EVALUATED)
+            self._store.amend_last(records[-1])
+        return records
 
     def _intact(self, note: Callable[[str], None]) -> int:
         """The last round up to which records and timeline are whole."""
