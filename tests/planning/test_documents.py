@@ -1,6 +1,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,7 +87,8 @@ def test_bits_noise_staleness_and_ids_have_defaults():
     assert problem.ue_noise_w_per_hz.tolist() == [3.98e-21, 6e-21, 3.98e-21]
     assert problem.staleness.tolist() == [3, 0]
     assert problem.staleness.dtype == np.int64
-    assert problem.edge_ids == ("es-0", "1")
+    assert problem.edge_ids == problem.names == ("es-0", "1")
+    assert replace(problem, edge_ids=None).names == ("0", "1")
     assert problem.ue_ids == ("ue-0", "ue-1", "0")
 
 

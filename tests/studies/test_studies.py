@@ -17,7 +17,7 @@ from hpfl.studies.converged import converged_rows
 from hpfl.studies.intervals import geometric
 from hpfl.studies.parts import Part, done, run_part
 from hpfl.studies.runner import results, run_parts
-from hpfl.studies.tables import write_table
+from hpfl.studies.tables import write_rows
 
 SMALL = ["network.edges=3", "network.ues_per_edge=2", "data.samples_per_ue=[5, 9]", "evaluation.test_samples=5"]
 
@@ -320,7 +320,7 @@ def test_a_row_of_a_run_counts_up_to_the_target():
 
 
 def test_tables_are_csv_and_json_of_the_same_rows(tmp_path):
-    write_table(tmp_path, "t", [{"a": 1, "b": None}, {"a": 2, "c": "x"}])
+    write_rows(tmp_path, "t", [{"a": 1, "b": None}, {"a": 2, "c": "x"}])
     assert (tmp_path / "t.csv").read_text() == "a,b,c\n1,,\n2,,x\n"
     assert json.loads((tmp_path / "t.json").read_text())[1] == {"a": 2, "c": "x"}
 
