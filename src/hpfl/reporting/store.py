@@ -67,13 +67,6 @@ class RunStore:
         return self.out / CHECKPOINTS
 
     @property
-    def figures(self) -> Path:
-        """The folder of figures, made on first use."""
-        folder = self.out / FIGURES
-        folder.mkdir(exist_ok=True)
-        return folder
-
-    @property
     def last_round(self) -> int:
         """The last round up to which every record is whole; no later checkpoint can be continued from."""
         return self._last_round
