@@ -1,9 +1,11 @@
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from hpfl.cli import app
+from hpfl.data.sources import DATASETS, Dataset, DatasetSpec
 
 SMALL = [
     part
@@ -45,6 +47,24 @@ def test_a_run_that_loses_what_it_had_learned_says_so(tmp_path):
     assert result.exit_code == 0, result.output
     assert "has diverged" in result.output
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["diverged"]
+
+
+def line_of_five(folder, progress):
+    """Regression: the target is a weighted sum of five features."""
+    inputs = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+    targets = inputs @ np.arange(5, dtype=np.float32)
+    return Dataset("line", inputs, targets, None, inputs[:50], targets[:50], sample_bits=160)
+
+
+def test_a_run_without_accuracies_ends_with_its_losses(tmp_path, monkeypatch):
+    spec = DatasetSpec("line", None, (5,), num_train=200, num_test=50, sample_bits=160, load=line_of_five)
+    monkeypatch.setitem(DATASETS._parts, "line", spec)
+    task = ["data.dataset=line", "learning.loss=mse", "data.partitioner=iid", "learning.outer_lr=0.01"]
+    sets = [part for text in task for part in ("--set", text)]
+    result = invoke("run", "quickstart", *SMALL, *sets, "--rounds", 2, "--out", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    loss = json.loads((tmp_path / "r" / "summary.json").read_text())["final_meta_loss"]
+    assert f"personalised loss {loss:.3g}, global" in " ".join(result.output.split())
 
 
 def test_quiet_says_nothing(tmp_path):

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 import hpfl
-from hpfl.reporting.store import OutputError
+from hpfl.reporting.store import OutputError, read_rounds
 from hpfl.training.record import MEASURED_FIELDS
 
 SMALL = [
@@ -90,6 +90,11 @@ PROMISED = (
 )
 
 
+def test_the_environment_is_that_of_the_device_that_is_used(monkeypatch):
+    monkeypatch.setattr("hpfl.experiment.environment", lambda *, device: {"device": f"a kind of {device}"})
+    assert hpfl.run(small("training.rounds=1"), device="cpu").summary["environment"] == {"device": "a kind of cpu"}
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(OutputError, match="not empty"):
@@ -122,11 +127,16 @@ def test_a_run_resumes_past_a_damaged_checkpoint_from_the_one_before(tmp_path):
     assert same_model(resumed.model, whole.model)
 
 
-def test_a_finished_run_can_be_prolonged_to_the_same_bits(tmp_path):
-    whole = hpfl.run(small("training.rounds=8", "evaluation.every=1"))
-    hpfl.run(small("training.rounds=3", "evaluation.every=1"), out=tmp_path / "run")
-    longer = hpfl.run(small("training.rounds=8", "evaluation.every=1"), out=tmp_path / "run", resume=True)
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_a_finished_run_can_be_prolonged_to_the_same_bits(tmp_path, every):
+    whole = hpfl.run(small("training.rounds=8", f"evaluation.every={every}"), out=tmp_path / "whole")
+    for rounds in (3, 5, 8):
+        longer = hpfl.run(
+            small(f"training.rounds={rounds}", f"evaluation.every={every}"), out=tmp_path / "run", resume=rounds > 3
+        )
+        assert longer.rounds[-1]["meta_loss"] is not None
     assert repeatable(longer.rounds) == repeatable(whole.rounds)
+    assert repeatable(read_rounds(tmp_path / "run")) == repeatable(whole.rounds)
 
 
 def test_a_run_of_another_configuration_is_not_resumed(tmp_path):

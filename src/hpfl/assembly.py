@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hpfl.config import Config
 from hpfl.config.fields import distribution
 from hpfl.data.dataset import Dataset
-from hpfl.data.partition import PartitionSettings, Shards, make_shards, make_test_shards
+from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.learning import LocalTraining, Products
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.topology import FleetSpec
@@ -49,7 +49,7 @@ def deal(config: Config, dataset: Dataset, streams: Streams) -> Dealt:
         ),
         streams=streams,
     )
-    counts = shards.label_counts(_labels(dataset), dataset.num_classes or 1)
+    counts = shards.label_counts(as_labels(dataset.targets), dataset.num_classes or 1)
     test_shards = make_test_shards(
         dataset.test_targets, counts, test_samples=config.evaluation.test_samples, streams=streams
     )
@@ -130,9 +130,3 @@ def start_state(params: torch.Tensor, config: Config) -> TrainState:
     if config.planning.staleness_price == "none":
         told[UNPRICED] = True
     return state.but(memory=told)
-
-
-def _labels(dataset: Dataset) -> IntArray:
-    if dataset.targets.dtype == np.int64:
-        return np.asarray(dataset.targets, dtype=np.int64)
-    return np.zeros(len(dataset.targets), dtype=np.int64)

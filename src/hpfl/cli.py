@@ -1,8 +1,9 @@
 """The front door: `hpfl run`, `hpfl plan`, `hpfl compare` and the rest."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,6 +22,7 @@ from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_tom
 from hpfl.experiment import RunResult
 from hpfl.planning.planners import PLANNERS
 from hpfl.reporting.compare import compare_command_output
+from hpfl.reporting.formats import number
 
 app = typer.Typer(
     name="hpfl",
@@ -144,10 +146,7 @@ def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
         console.print(f"  hpfl run {folder / 'config.toml'} --out {folder} --resume", soft_wrap=True)
         return
     summary = result.summary
-    console.print(
-        f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: personalised accuracy "
-        f"{summary['final_personalised_accuracy']:.3f}, global {summary['final_global_accuracy']:.3f}."
-    )
+    console.print(f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {_final_quality(summary)}.")
     if summary["diverged"]:
         console.print(
             "[yellow]The run has diverged:[/yellow] what it had learned is lost again. A smaller learning.outer_lr "
@@ -155,6 +154,14 @@ def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
             soft_wrap=True,
         )
     console.print(f"Results in {folder}", soft_wrap=True)
+
+
+def _final_quality(summary: Mapping[str, Any]) -> str:
+    """Accuracies, or where there are none, as in regression, losses."""
+    personalised, shared = summary["final_personalised_accuracy"], summary["final_global_accuracy"]
+    if personalised is not None and shared is not None:
+        return f"personalised accuracy {personalised:.3f}, global {shared:.3f}"
+    return f"personalised loss {number(summary['final_meta_loss'])}, global {number(summary['final_loss'])}"
 
 
 def _first_line(text: str | None) -> str:

@@ -187,7 +187,7 @@ def _result(
         "num_parameters": simulation.task.spec.num_parameters,
         "device": device.type,
         "wall_s": time.perf_counter() - began,
-        "environment": environment(),
+        "environment": environment(device=device.type),
     }
     model = {name: part.cpu() for name, part in simulation.task.spec.unflatten(state.params).items()}
     return RunResult(rounds=records, summary=summary, model=model, ues=ues, completed=completed)

@@ -1,6 +1,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from hpfl.planning.documents import plan_to_json, problem_from_json
 from hpfl.planning.fields import DocumentError
-from hpfl.planning.problem import Plan
+from hpfl.planning.problem import Plan, RoundProblem
 
 
 def example():
@@ -86,8 +87,18 @@ def test_bits_noise_staleness_and_ids_have_defaults():
     assert problem.ue_noise_w_per_hz.tolist() == [3.98e-21, 6e-21, 3.98e-21]
     assert problem.staleness.tolist() == [3, 0]
     assert problem.staleness.dtype == np.int64
-    assert problem.edge_ids == ("es-0", "1")
+    assert problem.edge_ids == problem.names == ("es-0", "1")
+    assert replace(problem, edge_ids=None).names == ("0", "1")
     assert problem.ue_ids == ("ue-0", "ue-1", "0")
+
+
+def test_a_problem_reads_itself_from_text_bytes_and_objects():
+    for source in (json.dumps(example()), json.dumps(example()).encode(), example()):
+        problem = RoundProblem.from_json(source)
+        assert (problem.num_edges, problem.num_ues, problem.phi) == (2, 3, 9.33)
+        assert problem.ue_gain.tolist() == [1e-7, 2e-7, 3e-7]
+    with pytest.raises(DocumentError, match="bandwidth_hz"):
+        RoundProblem.from_json("{}")
 
 
 def test_energy_budgets_are_infinite_where_none_is_given():

@@ -7,14 +7,7 @@ from hypothesis import strategies as st
 from planning_oracles import least_hz
 
 from hpfl.network.latency import upload_s
-from hpfl.planning.link import (
-    LN2,
-    energy_nats,
-    least_bandwidth_hz,
-    least_bandwidth_slope,
-    link_curve,
-    spectral_nats,
-)
+from hpfl.planning.link import LN2, energy_nats, link_curve, spectral_nats
 
 ratios = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)
 
@@ -50,27 +43,15 @@ def test_digits_survive_next_to_the_least_time():
 )
 def test_least_bandwidth_is_what_bisection_finds(bits, snr_hz, ratio):
     seconds = bits * LN2 / snr_hz * (1 + ratio)
-    found = least_bandwidth_hz(np.array([bits]), np.array([seconds]), np.array([snr_hz]))[0]
+    found = snr_hz * link_curve(np.array([ratio])).bandwidth[0]
     assert found == pytest.approx(least_hz(bits, seconds, snr_hz), rel=1e-9)
 
 
 def test_the_least_bandwidth_sends_the_bits_in_exactly_that_time():
     bits, seconds, snr_hz = np.full(30, 2.5e6), np.linspace(0.1, 10.0, 30), np.logspace(8, 16, 30)
-    hz = least_bandwidth_hz(bits, seconds, snr_hz)
-    np.testing.assert_allclose(upload_s(bits, hz, snr_hz), seconds, rtol=1e-13)
-
-
-def test_no_bandwidth_beats_the_least_time():
-    bits, snr_hz = np.array([1e6]), np.array([1e6])
     least_s = bits * LN2 / snr_hz
-    assert np.isinf(least_bandwidth_hz(bits, least_s, snr_hz))
-    assert np.isinf(least_bandwidth_slope(bits, 0.5 * least_s, snr_hz))
-
-
-def test_a_delivered_link_needs_nothing():
-    none = np.array([0.0])
-    assert least_bandwidth_hz(none, np.array([0.0]), np.array([1e6])) == 0
-    assert least_bandwidth_slope(none, np.array([1.0]), np.array([1e6])) == 0
+    hz = snr_hz * link_curve((seconds - least_s) / least_s).bandwidth
+    np.testing.assert_allclose(upload_s(bits, hz, snr_hz), seconds, rtol=1e-13)
 
 
 @settings(deadline=None, max_examples=50)
@@ -92,13 +73,6 @@ def test_slopes_match_differences(ratio):
     bend = (np.log(left.bandwidth * left.decay) - np.log(right.bandwidth * right.decay)) / (2 * h * ratio)
     np.testing.assert_allclose(middle.decay, decay, rtol=1e-6)
     np.testing.assert_allclose(middle.bend, bend, rtol=1e-6)
-
-
-def test_bandwidth_scales_with_bits_and_gain():
-    bits, seconds, snr_hz = np.array([1e6]), np.array([2.0]), np.array([1e9])
-    once = least_bandwidth_hz(bits, seconds, snr_hz)
-    np.testing.assert_allclose(least_bandwidth_hz(7 * bits, seconds, 7 * snr_hz), 7 * once, rtol=1e-14)
-    np.testing.assert_allclose(least_bandwidth_hz(7 * bits, 7 * seconds, snr_hz), once, rtol=1e-14)
 
 
 @settings(deadline=None, max_examples=40)

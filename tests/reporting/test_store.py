@@ -135,6 +135,23 @@ def test_two_stores_never_share_a_folder(tmp_path: Path) -> None:
     RunStore.open(tmp_path / "run", resume=True).close()
 
 
+def test_the_last_record_can_be_amended_and_the_folder_stays_locked(tmp_path: Path) -> None:
+    written(tmp_path / "run", 3)
+    with RunStore.open(tmp_path / "run", resume=True) as store:
+        store.rewind(2)
+        with pytest.raises(ValueError, match="cannot replace that of round 2"):
+            store.amend_last(record(3).to_json())
+        store.amend_last(record(2).to_json() | {"loss": None})
+        with pytest.raises(OutputError, match="another process"):
+            RunStore.open(tmp_path / "run", resume=True)
+        store.append(record(3))
+    assert read_rounds(tmp_path / "run") == [
+        record(1).to_json(),
+        record(2).to_json() | {"loss": None},
+        record(3).to_json(),
+    ]
+
+
 def test_damage_before_the_checkpoint_is_an_error(tmp_path: Path) -> None:
     whole = written(tmp_path / "run", 4)
     (tmp_path / "run" / "rounds.jsonl").write_bytes(whole.replace(b'"round": 2', b'"round": 7'))

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import hpfl
 from hpfl.cli import app
+from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.gantt import draw_timeline
 from hpfl.reporting.store import OutputError
 from hpfl.reporting.table import write_table
@@ -80,6 +81,44 @@ def test_rewinding_drops_later_rounds_and_half_a_line(tmp_path):
     timeline.append(phases(3, edge=7))
     timeline.close()
     assert [(row["round"], row["edge"]) for row in read_timeline(tmp_path)] == [(1, 0), (2, 0), (3, 7)]
+
+
+def torn(path, number):
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[number] = lines[number][:10] + b"\n"
+    path.write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize(("line", "whole"), [(None, None), (0, 0), (3, 1), (4, 1), (7, 3), (8, 4)])
+def test_rounds_are_whole_up_to_the_first_damaged_line(tmp_path, line, whole):
+    timeline = TimelineFile(tmp_path)
+    for number in (1, 1, 2, 2, 3, 3, 4, 4, 5):
+        timeline.append(phases(number))
+    timeline.close()
+    if line is not None:
+        torn(timeline.path, line)
+    assert timeline.last_round() == whole
+
+
+def test_a_run_goes_on_from_the_checkpoint_before_the_damage(tmp_path):
+    config = hpfl.load("quickstart", overrides=[*SMALL, "training.checkpoint_every=2"])
+    hpfl.run(config, out=tmp_path / "straight")
+    seen, notes = [], []
+    hpfl.run(config, out=tmp_path / "r", hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 4))
+    path = tmp_path / "r" / "timeline.jsonl"
+    torn(path, [row["round"] for row in read_timeline(tmp_path / "r")].index(4) + 1)
+    hpfl.run(config, out=tmp_path / "r", resume=True, hooks=hpfl.Hooks(note=notes.append))
+    assert notes[-1] == "resuming after round 2"
+    assert "timeline.jsonl is damaged after round 3" in notes[0]
+    assert path.read_bytes() == (tmp_path / "straight" / "timeline.jsonl").read_bytes()
+
+
+def test_damage_before_every_checkpoint_is_an_error_that_names_it(tmp_path):
+    config, seen = hpfl.load("quickstart", overrides=SMALL), []
+    hpfl.run(config, out=tmp_path, hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 3))
+    torn(tmp_path / "timeline.jsonl", 0)
+    with pytest.raises(CheckpointError, match="intact up to round 0 only"):
+        hpfl.run(config, out=tmp_path, resume=True)
 
 
 def test_damage_and_absence_are_named(tmp_path):

@@ -281,5 +281,6 @@ def test_a_fade_lasts_as_many_rounds_as_it_should():
     radio = world.executor.radio.__class__(**(vars(world.executor.radio) | {"coherence_rounds": 3}))
     assert [radio.moment(t, 0.0).block for t in range(7)] == [0, 0, 0, 1, 1, 1, 2]
     seconds = radio.__class__(**(vars(radio) | {"coherence_s": 0.5}))
-    assert seconds.moment(9, 0.9, part=2) == (9, 2, 3)
+    assert seconds.moment(9, 0.9, later=2) == (9, 2, 3)
+    assert seconds.moment(9, 0.9, later=2, began_s=0.4) == (9, 3, 3)
     assert [seconds.moment(9, t).block for t in (0.0, 0.49, 0.5, 1.7)] == [0, 0, 1, 3]

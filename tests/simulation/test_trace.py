@@ -16,7 +16,11 @@ def written(path, *lines, header="what,round,part,member,value"):
     return path
 
 
-@pytest.mark.parametrize("overrides", [["planning.planner=random"], LIFE], ids=["plain", "life"])
+SKETCHED = ["planning.planner=fastest", "training.clock=event", "network.coherence_s=0.02"]
+"""Sketches that take longer than a fade lasts: the plan is carried out in another one than it was made in."""
+
+
+@pytest.mark.parametrize("overrides", [["planning.planner=random"], LIFE, SKETCHED], ids=["plain", "life", "sketched"])
 def test_the_trace_of_a_run_replays_it_twice_to_the_same_bits(tmp_path, overrides):
     drawn = hpfl.run(config(*overrides, f"network.write_trace={tmp_path / 'trace.csv'}"))
     for _ in range(2):
@@ -89,6 +93,13 @@ def test_a_wrong_trace_is_refused_with_its_line(tmp_path, lines, message):
 def test_a_table_with_other_columns_is_refused(tmp_path):
     with pytest.raises(TraceError, match="wanted the columns what,round,part,member,value"):
         read_trace(written(tmp_path / "trace.csv", header="round,gain"), num_ues=2, num_edges=1)
+
+
+def test_a_trace_that_is_not_text_is_refused_in_a_sentence(tmp_path):
+    path = written(tmp_path / "trace.csv", "ue_gain,0,0,0,0.1")
+    path.write_bytes(path.read_bytes() + b"ue_gain,0,0,1,0.1\xff\xfe\n")
+    with pytest.raises(TraceError, match=r"trace\.csv cannot be read after line \d+ \('utf-8' .*; wanted CSV in UTF-8"):
+        read_trace(path, num_ues=2, num_edges=1)
 
 
 def test_a_trace_shorter_than_the_run_is_refused_before_it_starts(tmp_path):

@@ -134,6 +134,16 @@ def test_clocks_are_compared_by_seed_and_with_the_same_computing():
     assert {row["computing"] for row in ratios} == {"preset"}
 
 
+def test_a_run_that_diverges_in_its_first_round_has_no_seconds_per_round():
+    parts = [found([], clock="event"), found([0.9] * 3, seconds=2.0), found([0.9] * 3, clock="event", seed=1)]
+    made = clocks.tables(parts)
+    [row] = where(made["runs"], seed=0, clock="event")
+    assert (row["rounds"], row["run_s"], row["seconds_per_round"], row["max_staleness"]) == (0, 0.0, None, None)
+    [mean] = where(made["means"], clock="event")
+    assert (mean["seconds_per_round"], mean["seeds"]) == (1.0, 2)
+    assert made["ratios"] == []
+
+
 def test_a_target_that_is_not_held_is_not_reached():
     made = clocks.tables([found([0.5, 0.95, 0.5, 0.95, 0.95]), found([0.5, 0.9, 0.9, 0.9], seed=1)])
     row = made["means"][0]

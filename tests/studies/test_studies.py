@@ -1,39 +1,21 @@
 """The study runner and the study `time-to-accuracy`: parts done once, merged by copying, summed up rightly."""
 
-import itertools
 import json
 import shutil
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
+from study_runs import part, runs
 
-import hpfl
-from hpfl.reporting.store import OutputError, read_rounds
-from hpfl.studies import parts, picture, runner
+from hpfl.reporting.store import OutputError
+from hpfl.studies import picture, runner
 from hpfl.studies import time_to_accuracy as study
 from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.converged import converged_rows
 from hpfl.studies.intervals import geometric
-from hpfl.studies.parts import Part, done, run_part
-from hpfl.studies.runner import results, run_parts
-from hpfl.studies.tables import write_table
-
-SMALL = ["network.edges=3", "network.ues_per_edge=2", "data.samples_per_ue=[5, 9]", "evaluation.test_samples=5"]
-
-
-def part(name="a/one", *, rounds=3, **changes):
-    overrides = [*SMALL, f"training.rounds={rounds}", "evaluation.every=1", "planning.max_edges=2"]
-    config = hpfl.load("quickstart", overrides=overrides)
-    return Part(**({"name": name, "labels": {"name": name}, "config": config} | changes))
-
-
-def silent():
-    return Console(quiet=True)
-
-
-def runs(parts, out, **more):
-    return run_parts(parts, out, device="cpu", console=silent(), **more)
+from hpfl.studies.parts import done
+from hpfl.studies.runner import results
+from hpfl.studies.tables import write_rows
 
 
 def test_parts_are_done_once_and_skipped_after(tmp_path):
@@ -50,136 +32,10 @@ def test_a_part_of_another_configuration_is_run_again(tmp_path):
     assert done(part(), tmp_path) is not None
 
 
-def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path):
-    parts, asked = [part("one"), part("two")], []
-
-    def after_four_rounds():
-        asked.append(1)
-        return len(asked) > 6
-
-    assert not runs(parts, tmp_path, should_stop=after_four_rounds)
-    assert done(parts[0], tmp_path)
-    assert not done(parts[1], tmp_path)
-    assert runs(parts, tmp_path)
-
-
-def stopping_in(round_number):
-    """Stops for good while asked in that round: it is asked before a part and once after every round."""
-    asked = itertools.count()
-    return lambda: next(asked) >= round_number
-
-
-def rounds_of(one, out):
-    """Its numbers, but for the time that planning took."""
-    return {name: column for name, column in done(one, out)["rounds"].items() if name != "planning_s"}
-
-
-def test_an_interrupted_part_goes_on_from_its_last_round(tmp_path):
-    one = part(rounds=12)
-    assert runs([one], tmp_path / "whole")
-    for rounds in (3, 6):
-        assert not runs([one], tmp_path / "cut", should_stop=stopping_in(3))
-        assert len(read_rounds(one.unfinished(tmp_path / "cut", "cpu"))) == rounds
-    assert runs([one], tmp_path / "cut")
-    assert rounds_of(one, tmp_path / "cut") == rounds_of(one, tmp_path / "whole")
-    assert done(one, tmp_path / "cut")["ues"] == done(one, tmp_path / "whole")["ues"]
-    assert {path.name for path in (tmp_path / "cut").iterdir()} == {"parts", ".lock"}
-
-
-def test_a_target_counts_evaluations_from_before_an_interruption(tmp_path):
-    one = part(rounds=12, stop_at_accuracy=0.0)
-    assert not runs([one], tmp_path, should_stop=stopping_in(2))
-    assert runs([one], tmp_path)
-    assert len(rounds_of(one, tmp_path)["time_s"]) == 3  # as many evaluations as make a target count
-
-
-class KilledError(Exception):
-    """In place of a signal that cannot be caught: nothing is saved on the way out."""
-
-
-def killed_in(round_number, one, out):
-    def on_round(record):
-        if record.round == round_number:
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        run_part(one, out, device="cpu", data_dir=None, hooks=hpfl.Hooks(on_round=on_round))
-
-
-@pytest.mark.parametrize("limits", [{}, {"stop_at_accuracy": 0.0}])
-def test_a_killed_part_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch, limits):
-    monkeypatch.setattr(parts, "CHECKPOINT_EVERY", 3)
-    one = part(rounds=12, **limits)
-    assert runs([one], tmp_path / "whole")
-    for last in (2,) if limits else (2, 5, 8):
-        killed_in(last, one, tmp_path / "cut")
-        assert len(read_rounds(one.unfinished(tmp_path / "cut", "cpu"))) == last
-    assert runs([one], tmp_path / "cut")
-    assert rounds_of(one, tmp_path / "cut") == rounds_of(one, tmp_path / "whole")
-    assert not (tmp_path / "cut" / "unfinished").exists()
-
-
-def spoil_records(folder):
-    (folder / "rounds.jsonl").write_text("nonsense\n")
-
-
-def spoil_checkpoints(folder):
-    for path in (folder / "checkpoints").iterdir():
-        path.write_bytes(b"nonsense")
-
-
-def lose_records(folder):
-    lines = (folder / "rounds.jsonl").read_text().splitlines(keepends=True)
-    (folder / "rounds.jsonl").write_text(lines[0])
-
-
-@pytest.mark.parametrize("spoil", [spoil_records, spoil_checkpoints, lose_records])
-def test_what_cannot_be_gone_on_with_is_begun_anew(tmp_path, spoil):
-    one = part(rounds=5)
-    assert runs([one], tmp_path / "whole")
-    assert not runs([one], tmp_path / "cut", should_stop=stopping_in(3))
-    spoil(one.unfinished(tmp_path / "cut", "cpu"))
-    assert runs([one], tmp_path / "cut")
-    assert rounds_of(one, tmp_path / "cut") == rounds_of(one, tmp_path / "whole")
-
-
-@pytest.mark.parametrize("limits", [{"stop_at_s": 1e-9}, {"rounds": 2}])
-def test_a_part_that_is_to_be_shorter_now_is_begun_anew(tmp_path, limits):
-    assert not runs([part(rounds=5)], tmp_path, should_stop=stopping_in(3))
-    shorter = part(**({"rounds": 5} | limits))
-    assert runs([shorter], tmp_path)
-    assert len(rounds_of(shorter, tmp_path)["time_s"]) == limits.get("rounds", 1)
-
-
 def test_two_studies_do_not_work_in_one_folder(tmp_path):
     with runner._alone(tmp_path), pytest.raises(OutputError, match="another hpfl reproduce"):
         runs([part()], tmp_path)
     assert runs([part()], tmp_path)
-
-
-def endless(tmp_path):
-    pair = [part("one", rounds=100_000), part("two", rounds=100_000)]
-    begun = [each.unfinished(tmp_path, "cpu") / "rounds.jsonl" for each in pair]
-    return pair, lambda: all(path.exists() and path.stat().st_size for path in begun)
-
-
-def test_processes_at_work_stop_after_their_round(tmp_path):
-    pair, at_work = endless(tmp_path)
-    assert not runs(pair, tmp_path, workers=2, should_stop=at_work)
-    assert all(read_rounds(each.unfinished(tmp_path, "cpu")) for each in pair)
-
-
-def test_a_second_interruption_ends_the_processes_at_work(tmp_path):
-    pair, at_work = endless(tmp_path)
-
-    def interrupted():
-        if at_work():
-            raise KeyboardInterrupt
-        return False
-
-    with pytest.raises(KeyboardInterrupt):
-        runs(pair, tmp_path, workers=2, should_stop=interrupted)
-    assert all(read_rounds(each.unfinished(tmp_path, "cpu")) for each in pair)
 
 
 def test_half_a_file_counts_as_nothing(tmp_path):
@@ -260,6 +116,25 @@ def test_of_broadcasts_that_do_not_arrive_the_one_that_diverges_sooner_is_not_th
     assert (versus["broadcast"], versus["at_least"], versus["speedup"]) == ("all", True, pytest.approx(50.0))
 
 
+def test_a_run_that_diverges_in_its_first_round_is_never_the_better_and_has_no_ratio():
+    rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
+    rows += [run_row("paper", 0, 50.0, reached=False), run_row("paper", 1, 0.0, reached=False)]
+    rows += [run_row("paper", seed, 3.0, "scheduled", reached=False) for seed in (0, 1)]
+    rows += [run_row("shpfl", 0, 4.0), run_row("shpfl", 1, 0.0, reached=False)]
+    rows += [run_row("full", seed, 0.0, reached=False) for seed in (0, 1)]
+    found = {row["rival"]: row for row in comparisons(rows, SETTINGS)}
+    assert found["paper"]["broadcast"] == "scheduled"
+    assert (found["shpfl"]["speedup"], found["shpfl"]["seeds"]) == (pytest.approx(4.0), 1)
+    assert (found["shpfl"]["at_least"], found["shpfl"]["decided"]) == (True, False)
+    assert (found["full"]["speedup"], found["full"]["seeds"], found["full"]["decided"]) == (0.0, 0, False)
+
+
+def test_where_fastest_diverges_in_its_first_round_no_bar_is_met():
+    rows = [run_row("fastest", 0, 0.0, "auto", reached=False), run_row("paper", 0, 50.0)]
+    [versus] = [row for row in comparisons(rows, SETTINGS) if row["rival"] == "paper"]
+    assert (versus["speedup"], versus["fastest_arrived"], versus["met"]) == (0.0, False, False)
+
+
 def test_of_broadcasts_with_which_as_many_arrive_the_quicker_is_the_better():
     rows = [run_row("fastest", seed, 1.0, "auto") for seed in (0, 1)]
     rows += [run_row("paper", 0, 500.0), run_row("paper", 1, 1000.0, reached=False)]
@@ -297,7 +172,7 @@ def test_a_row_of_a_run_counts_up_to_the_target():
 
 
 def test_tables_are_csv_and_json_of_the_same_rows(tmp_path):
-    write_table(tmp_path, "t", [{"a": 1, "b": None}, {"a": 2, "c": "x"}])
+    write_rows(tmp_path, "t", [{"a": 1, "b": None}, {"a": 2, "c": "x"}])
     assert (tmp_path / "t.csv").read_text() == "a,b,c\n1,,\n2,,x\n"
     assert json.loads((tmp_path / "t.json").read_text())[1] == {"a": 2, "c": "x"}
 

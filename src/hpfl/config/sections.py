@@ -187,7 +187,7 @@ class TrainingConfig(Section):
 class PlanningConfig(Section):
     """Who uploads, with how many Hz."""
 
-    planner: str = key("joint", "how sets and bandwidths are chosen; `hpfl presets --planners` lists them")
+    planner: str = key("joint", "how sets and bandwidths are chosen; `hpfl presets` lists them")
     rho: float = key(0.8, "weight of data importance against latency", ge=0, le=1)
     phi: float | Auto = key("auto", "scale of importance; auto is 5 beta S^2 / A (Theorem 1)")
     max_edges: int = key(15, "most edges wanted per round, A", ge=1)

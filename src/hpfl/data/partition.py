@@ -57,7 +57,7 @@ def make_shards(
     partition = PARTITIONERS.get(partitioner)
     if sizes.ndim != 1 or (len(sizes) and sizes.min() < 1):
         raise PartitionError("every UE needs at least one sample: sizes must be a row of positive numbers")
-    labels, classes = _as_labels(targets), num_classes or 1
+    labels, classes = as_labels(targets), num_classes or 1
     shards = partition(labels, classes, sizes, settings=settings, streams=streams)
     places = arrange_by_skew(shards.label_counts(labels, classes), settings.edge_skew, streams=streams)
     placed = shards.take(places)
@@ -73,10 +73,10 @@ def make_test_shards(test_targets: Targets, train_counts: IntArray, *, test_samp
         raise PartitionError(f"evaluation.test_samples is {test_samples}; it must be at least 1")
     sizes = np.full(len(train_counts), test_samples, dtype=np.int64)
     counts = apportion(sizes, train_counts.astype(np.float64), streams.at("test-remainder"))
-    return place_overlapping(counts, _as_labels(test_targets), streams=streams, purpose="test")
+    return place_overlapping(counts, as_labels(test_targets), streams=streams, purpose="test")
 
 
-def _as_labels(targets: Targets) -> IntArray:
+def as_labels(targets: Targets) -> IntArray:
     """Class numbers as they are; the targets of a regression count as one class."""
     if targets.dtype == np.int64:
         return np.asarray(targets, dtype=np.int64)

@@ -74,7 +74,7 @@ class RandomWaypoint:
         return walk
 
     def nearest(self, walk: Walk) -> tuple[IntArray, FloatArray]:
-        """Each UE's nearest edge and the distance to it, at least 1 m; of equally near edges the first."""
+        """Each UE's nearest edge and the distance to it, at least 1 m; which of equally near edges is not promised."""
         tree = cKDTree(np.column_stack([self.edge_x_m, self.edge_y_m]))
         distance_m, edge = tree.query(np.column_stack([walk.x_m, walk.y_m]))
         return np.asarray(edge, dtype=np.int64), np.maximum(distance_m, _NEAREST_M)

@@ -227,10 +227,9 @@ def _ue_places(first: IntArray) -> Place:
 def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[str, Any]:
     """The plan as the object `hpfl plan --json` prints: ids, Hz and seconds; null for the times of links left out."""
     K = plan.scheduled.size
-    edge_ids = problem.edge_ids or tuple(map(str, range(K)))
     first = np.searchsorted(problem.edge_of_ue, np.arange(K + 1)).tolist()
     edge_rows = zip(
-        edge_ids,
+        problem.names,
         plan.scheduled.tolist(),
         _nullable(plan.latency_s),
         _nullable(plan.edge_phase_s),
@@ -241,7 +240,7 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
     ues = _ue_rows(problem, plan, first)
     return {
         "planner": plan.planner,
-        "scheduled": [name for name, chosen in zip(edge_ids, plan.scheduled, strict=True) if chosen],
+        "scheduled": [name for name, chosen in zip(problem.names, plan.scheduled, strict=True) if chosen],
         "round_latency_s": float(plan.round_latency_s),
         "objective": float(plan.objective),
         "lower_bound": float(plan.lower_bound),

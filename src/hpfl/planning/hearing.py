@@ -14,7 +14,7 @@ _SINCE, _SPENT = "since", "spent"
 def spent(problem: RoundProblem, memory: Memory) -> BoolArray:
     """Edges that uploaded and have not heard since; whatever the plans said, an edge of age 0 has heard."""
     names = memory.get(_SPENT, ())
-    return np.array([name in names for name in _names(problem)]) & (problem.staleness > 0)
+    return np.array([name in names for name in problem.names]) & (problem.staleness > 0)
 
 
 def hearing(
@@ -29,7 +29,7 @@ def hearing(
     """
     if problem.renewal_s is None:
         return None, memory
-    names, K = _names(problem), problem.num_edges
+    names, K = problem.names, problem.num_edges
     known = memory.get(_SINCE, {})
     since_s = np.array([known.get(name, 0.0) for name in names]) + problem.overhead_s + uploads_s
     lost_s = (min(curvature, 1.0) + 1.0 / K) / K * since_s * (problem.staleness + 2) / 2.0
@@ -47,7 +47,3 @@ def _worth_waiting_for(renewal_s: FloatArray, lost_s: FloatArray, due: BoolArray
     worth_s = np.cumsum(lost_s[order]) - wait_s
     worth_s[wait_s < np.max(renewal_s[due], initial=0.0)] = -np.inf
     return np.asarray(renewal_s <= wait_s[int(np.argmax(worth_s))])
-
-
-def _names(problem: RoundProblem) -> tuple[str, ...]:
-    return problem.edge_ids or tuple(str(edge) for edge in range(problem.num_edges))

@@ -128,28 +128,3 @@ def energy_nats(least_s: FloatArray, power_w: FloatArray, energy_j: FloatArray) 
     reachable = np.isfinite(turn) & (turn > 0)
     nats = spectral_nats(np.where(reachable, turn, 1.0))
     return np.where(reachable, nats, np.where(turn > 0, np.inf, 0.0))
-
-
-def least_bandwidth_hz(bits: FloatArray, seconds: FloatArray, snr_hz: FloatArray) -> FloatArray:
-    """Hz that send `bits` in `seconds` over a link with `s = p h / N_0`; infinite where no bandwidth can."""
-    least_s, slack_s = _slack(bits, seconds, snr_hz)
-    possible = (slack_s > 0) & (least_s > 0)
-    ratio = np.where(possible, slack_s, 1.0) / np.where(possible, least_s, 1.0)
-    bandwidth = snr_hz / (spectral_nats(ratio) * (1.0 + ratio))
-    return np.where(possible, bandwidth, np.where((least_s == 0) & (slack_s >= 0), 0.0, np.inf))
-
-
-def least_bandwidth_slope(bits: FloatArray, seconds: FloatArray, snr_hz: FloatArray) -> FloatArray:
-    """`db/dT` of the least bandwidth, in Hz/s, at most 0; minus infinity where no bandwidth is enough."""
-    least_s, slack_s = _slack(bits, seconds, snr_hz)
-    possible = (slack_s > 0) & (least_s > 0)
-    safe_s = np.where(possible, least_s, 1.0)
-    curve = link_curve(np.where(possible, slack_s, 1.0) / safe_s)
-    slope = -(snr_hz / safe_s) * curve.bandwidth * curve.decay
-    return np.where(possible, slope, np.where((least_s == 0) & (slack_s >= 0), 0.0, -np.inf))
-
-
-def _slack(bits: FloatArray, seconds: FloatArray, snr_hz: FloatArray) -> tuple[FloatArray, FloatArray]:
-    bits, seconds, snr_hz = np.broadcast_arrays(*np.atleast_1d(bits, seconds, snr_hz))
-    least_s = bits * LN2 / snr_hz
-    return least_s, seconds - least_s

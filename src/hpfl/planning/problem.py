@@ -63,6 +63,11 @@ class RoundProblem:
         return self.ue_bits.size
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the edges are called: their ids, or where they have none their numbers."""
+        return self.edge_ids or tuple(str(edge) for edge in range(self.num_edges))
+
+    @cached_property
     def ue_snr_hz(self) -> FloatArray:
         """`s = p h / N_0` of every UE's link at its full power, in Hz."""
         return self.ue_power_w * (self.ue_gain / self.ue_noise_w_per_hz)

@@ -1,7 +1,7 @@
 """The set of edges with the greatest ratio of gain to seconds, by adding, dropping and swapping edges.
 
 Latencies of candidate sets come from a table of lines below every edge's demand, which is within a percent of exact
-P4; the best few sets are then settled with exact P4. All limits count steps, so that plans repeat.
+P4; only the bandwidth of the set that is chosen comes from exact P4. All limits count steps, so that plans repeat.
 """
 
 from collections.abc import Callable

@@ -29,9 +29,8 @@ def scripted(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Pla
 
 def _named(problem: RoundProblem, edges: Sequence[int]) -> BoolArray:
     """The edges of that name that are there; a problem without names has them in order."""
-    names = problem.edge_ids or tuple(str(edge) for edge in range(problem.num_edges))
     wanted = {str(edge) for edge in edges}
-    return np.array([name in wanted for name in names], dtype=np.bool_)
+    return np.array([name in wanted for name in problem.names], dtype=np.bool_)
 
 
 def _in_turn(problem: RoundProblem, turn: int) -> BoolArray:

@@ -16,8 +16,9 @@ from hpfl.reporting import formats
 from hpfl.training.record import RoundRecord
 
 SILENCE_S = 5.0
-MOST_LINES = 50  # evaluations that come thicker than this are not all printed
 """Without a terminal, rounds between evaluations are mentioned no more often than this."""
+MOST_LINES = 50
+"""Evaluations that come thicker than this are not all printed."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _EDGES_SHOWN = 60
 

@@ -6,8 +6,8 @@ from typing import Any
 from hpfl.config import Config, ConfigError, fingerprint, to_toml
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
 from hpfl.reporting.store import RunStore, read_rounds
-from hpfl.reporting.timeline import TimelineFile
-from hpfl.training.record import RoundRecord
+from hpfl.reporting.timeline import TIMELINE, TimelineFile
+from hpfl.training.record import EVALUATED, RoundRecord
 from hpfl.training.state import TrainState
 
 
@@ -25,7 +25,7 @@ class Journal:
 
     def recovered(self, start: TrainState, note: Callable[[str], None]) -> tuple[TrainState, list[dict[str, Any]]]:
         """The newest whole checkpoint, or the start, and the records up to it; whatever came later is dropped."""
-        loaded = load_latest(self._store.checkpoints, fingerprint=self._fingerprint, at_most=self._store.last_round)
+        loaded = load_latest(self._store.checkpoints, fingerprint=self._fingerprint, at_most=self._intact(note))
         for told in loaded.notes:
             note(told)
         state, rounds = loaded.state or start, self._config.training.rounds
@@ -34,7 +34,23 @@ class Journal:
         self._store.rewind(state.round)
         self._timeline.rewind(state.round)
         self.saved_round = state.round
-        return state, read_rounds(self._store.out)
+        return state, self._prolonged(read_rounds(self._store.out))
+
+    def _prolonged(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The records without the evaluation that the last one has only because the run was to end there."""
+        evaluated = len(records) % self._config.evaluation.every == 0 or len(records) == self._config.training.rounds
+        if records and not evaluated and any(records[-1][name] is not None for name in EVALUATED):
+            records[-1] |= dict.fromkeys(EVALUATED)
+            self._store.amend_last(records[-1])
+        return records
+
+    def _intact(self, note: Callable[[str], None]) -> int:
+        """The last round up to which records and timeline are whole."""
+        drawn = self._timeline.last_round()
+        if drawn is None:
+            return self._store.last_round
+        note(f"{TIMELINE} is damaged after round {drawn}; if it is removed, its later rounds need not be run again")
+        return min(drawn, self._store.last_round)
 
     def append(self, record: RoundRecord) -> None:
         """Hand a round to the operating system: a killed process does not lose it."""

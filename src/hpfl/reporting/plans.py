@@ -95,7 +95,7 @@ def rows_to_show(plan: Plan, ue_hz: FloatArray) -> IntArray:
 
 def edge_name(problem: RoundProblem, k: int) -> str:
     """An edge's id as it may be printed: nothing a terminal would act on."""
-    name = problem.edge_ids[k] if problem.edge_ids else str(k)
+    name = problem.names[k]
     return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 

@@ -24,6 +24,7 @@ from hpfl.training.record import RoundRecord
 
 ROUNDS, SUMMARY, CONFIG = "rounds.jsonl", "summary.json", "config.toml"
 MODEL, UES, FIGURES, CHECKPOINTS = "model.safetensors", "ues.csv", "figures", "checkpoints"
+_APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 
 class OutputError(Exception):
@@ -66,13 +67,6 @@ class RunStore:
         return self.out / CHECKPOINTS
 
     @property
-    def figures(self) -> Path:
-        """The folder of figures, made on first use."""
-        folder = self.out / FIGURES
-        folder.mkdir(exist_ok=True)
-        return folder
-
-    @property
     def last_round(self) -> int:
         """The last round up to which every record is whole; no later checkpoint can be continued from."""
         return self._last_round
@@ -88,6 +82,18 @@ class RunStore:
         os.ftruncate(self._descriptor, size)
         os.fsync(self._descriptor)
         self._last_round, self._ready = last, True
+
+    def amend_last(self, record: Mapping[str, Any]) -> None:
+        """Put another record in place of the last one, at once; the lock goes over to the new file."""
+        if not self._ready or record["round"] != self._last_round:
+            raise ValueError(f"record of round {record['round']} cannot replace that of round {self._last_round}")
+        lines = [*_content(self.out)[:-1], json.dumps(record, allow_nan=False).encode("utf-8"), b""]
+        with atomic.replacing(self.out / ROUNDS) as partial:
+            partial.write_bytes(b"\n".join(lines))
+            descriptor = os.open(partial, _APPENDING)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(self._descriptor)
+        self._descriptor = descriptor
 
     def append(self, record: RoundRecord) -> None:
         """Add the line of the next round and hand it to the operating system, which keeps it if we are killed."""
@@ -217,8 +223,7 @@ def _refuse_unless_free(out: Path, *, resume: bool) -> None:
 
 
 def _locked(out: Path) -> int:
-    path = out / ROUNDS
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    descriptor = os.open(out / ROUNDS, _APPENDING, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         replaced = os.fstat(descriptor).st_nlink == 0

@@ -45,11 +45,25 @@ class TimelineFile:
         self._file.write("".join(json.dumps(row) + "\n" for row in phases.rows()).encode())
         self._file.flush()
 
+    def last_round(self) -> int | None:
+        """The last round up to which every line is whole; None where no line is damaged.
+
+        A damaged line may be of the same round as the one before it, unless nothing comes after: then it is of a round
+        that was being written when the machine stopped.
+        """
+        numbers = [_round_of(line) for line in _whole_lines(self.path)] if self.path.exists() else []
+        if None not in numbers:
+            return None
+        damaged = numbers.index(None)
+        whole = numbers[damaged - 1] or 0 if damaged else 0
+        return max(whole - 1, 0) if any(numbers[damaged:]) else whole
+
     def rewind(self, to_round: int) -> None:
-        """Drop the lines of rounds after `to_round`, and what a killed process left of a line."""
+        """Drop the lines of rounds after `to_round`, damaged ones, and what a killed process left of a line."""
         self.close()
         if self.path.exists():
-            kept = [line for line in _whole_lines(self.path) if json.loads(line)["round"] <= to_round]
+            numbered = [(_round_of(line), line) for line in _whole_lines(self.path)]
+            kept = [line for number, line in numbered if number is not None and number <= to_round]
             atomic.write_bytes(self.path, b"".join(kept))
 
     def sync(self) -> None:
@@ -105,10 +119,20 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def _checked(line: bytes, where: str) -> dict[str, Any]:
+    row = _parsed(line)
+    if row is None:
+        raise OutputError(f"{where} is not a phase of an edge; wanted {', '.join(sorted(_KEYS))}")
+    return row
+
+
+def _round_of(line: bytes) -> int | None:
+    row = _parsed(line)
+    return None if row is None else int(row["round"])
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
     except ValueError:
-        row = None
-    if not isinstance(row, dict) or set(row) != _KEYS or row["phase"] not in NAMES:
-        raise OutputError(f"{where} is not a phase of an edge; wanted {', '.join(sorted(_KEYS))}")
-    return row
+        return None
+    return row if isinstance(row, dict) and set(row) == _KEYS and row["phase"] in NAMES else None

@@ -116,7 +116,7 @@ class SimulatedExecutor:
         """Let the clock carry the plan out; the arrived edges' updates are read from what was pending."""
         active = np.ones(self.fleet.num_edges, dtype=np.bool_) if observation.active is None else observation.active
         before, state = state, state.but(time_s=state.time_s + observation.spent_s)
-        interval = self._interval(state, observation.links, plan, observation.clock)
+        interval = self._interval(state, observation, plan, began_s=before.time_s)
         progress = self.clock.advance(observation.clock, interval)
         if not active.any():
             progress = replace(progress, latency_s=self.mishaps.idle_s)
@@ -195,9 +195,9 @@ class SimulatedExecutor:
             for edge in np.flatnonzero(progress.arrived).tolist()
         )
 
-    def _interval(self, state: TrainState, links: Links, plan: Plan, memory: ClockMemory) -> Interval:
-        chances, at = self.mishaps, self.streams.at
-        distance_m = memory.get(DISTANCE, self.fleet.ue_distance_m)
+    def _interval(self, state: TrainState, observation: Observation, plan: Plan, *, began_s: float) -> Interval:
+        chances, at, links = self.mishaps, self.streams.at, observation.links
+        distance_m = observation.clock.get(DISTANCE, self.fleet.ue_distance_m)
         return Interval(
             links=links,
             plan=plan,
@@ -206,7 +206,7 @@ class SimulatedExecutor:
             whole_edge_bits=np.full(self.fleet.num_edges, self.load.edge_bits),
             ue_fails=struck(at("failure/ue", state.round), self.fleet.num_ues, chances.ue_failure)[links.members],
             edge_fails=struck(at("failure/edge", state.round), self.fleet.num_edges, chances.edge_failure),
-            gains=partial(self._gains, state, members=links.members, distance_m=distance_m),
+            gains=partial(self._gains, state, began_s=began_s, members=links.members, distance_m=distance_m),
         )
 
     def _whole_work(self, round_number: int) -> Work:
@@ -228,13 +228,16 @@ class SimulatedExecutor:
             edge_bits=np.full(fleet.num_edges, load.edge_bits),
         )
 
-    def _gains(self, state: TrainState, part: int, *, members: IntArray, distance_m: FloatArray) -> Gains:
-        moment = self.radio.moment(state.round, state.time_s, part)
+    def _gains(
+        self, state: TrainState, later: int, *, began_s: float, members: IntArray, distance_m: FloatArray
+    ) -> Gains:
+        """Gains `later` coherence blocks from now on, in a round that was observed at `began_s`."""
+        moment = self.radio.moment(state.round, state.time_s, later, began_s=began_s)
         return self.radio.gains(moment, self.fleet, self.streams, members=members, distance_m=distance_m)
 
     def _links(self, state: TrainState, roster: Roster, work: Work) -> Links:
         fleet, members = self.fleet, roster.members
-        ue_gain, edge_gain = self._gains(state, 0, members=members, distance_m=roster.distance_m)
+        ue_gain, edge_gain = self._gains(state, 0, began_s=state.time_s, members=members, distance_m=roster.distance_m)
         return Links(
             edge_gain=edge_gain,
             edge_power_w=fleet.edge_power_w,

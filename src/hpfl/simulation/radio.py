@@ -23,7 +23,7 @@ Recorded = Callable[[tuple[int, int]], FloatArray]
 
 
 class Moment(NamedTuple):
-    """A part of a round (0 when the plan is made) and the number of the fade that lasts then."""
+    """A part of a round (0 when it begins) and the number of the fade that lasts then."""
 
     round: int
     part: int
@@ -49,10 +49,10 @@ class Radio:
     edge_gain: Recorded | None = None
     record: Recorder | None = None
 
-    def moment(self, round_number: int, time_s: float, part: int = 0) -> Moment:
-        """The fade that a plan made now will meet, or the one `part` blocks later."""
-        first = math.floor(time_s / self.coherence_s) if self.coherence_s else round_number // self.coherence_rounds
-        return Moment(round_number, part, first + part)
+    def moment(self, round_number: int, time_s: float, later: int = 0, *, began_s: float | None = None) -> Moment:
+        """The fade at `time_s`, or the one `later` blocks on; parts are counted from `began_s` (None: `time_s`)."""
+        now = self._block(round_number, time_s) + later
+        return Moment(round_number, now - self._block(round_number, time_s if began_s is None else began_s), now)
 
     def gains(
         self, moment: Moment, fleet: Fleet, streams: Streams, *, members: IntArray, distance_m: FloatArray
@@ -67,6 +67,9 @@ class Radio:
         if self.record is not None:
             self.record("edge_gain", moment.key, edge_gain)
         return ue_gain, edge_gain
+
+    def _block(self, round_number: int, time_s: float) -> int:
+        return math.floor(time_s / self.coherence_s) if self.coherence_s else round_number // self.coherence_rounds
 
     def _ue_gain(
         self, moment: Moment, fleet: Fleet, streams: Streams, *, members: IntArray, distance_m: FloatArray

@@ -106,11 +106,16 @@ class TraceFile:
 def _csv(path: Path) -> Iterator[tuple[str, list[Any]]]:
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.reader(file)
-        header = next(reader, [])
-        if header != list(COLUMNS):
-            raise TraceError(f"{path} begins with {','.join(header)!r}; wanted the columns {','.join(COLUMNS)}")
-        for cells in reader:
-            yield f"{path} line {reader.line_num}", cells
+        try:
+            header = next(reader, [])
+            if header != list(COLUMNS):
+                raise TraceError(f"{path} begins with {','.join(header)!r}; wanted the columns {','.join(COLUMNS)}")
+            for cells in reader:
+                yield f"{path} line {reader.line_num}", cells
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise TraceError(
+                f"{path} cannot be read after line {reader.line_num} ({error}); wanted CSV in UTF-8"
+            ) from None
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, list[Any]]]:

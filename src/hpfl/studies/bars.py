@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpfl.studies.converged import accuracy_bars, converged_rows
-from hpfl.studies.intervals import geometric
+from hpfl.studies.intervals import Interval, geometric
 from hpfl.studies.time_to_accuracy import FIXED, LONGER, Rows, Setting, run_rows
 
 Cell = Mapping[int, Mapping[str, Any]]
@@ -43,6 +43,8 @@ def comparisons(runs: Sequence[Mapping[str, Any]], settings: Mapping[str, Settin
 
     `speedup` above 1 says `fastest` is faster. A rival run that never arrives counts with the time it was given: the
     speed-up is then at least that, and `at_least` says so; it is not `decided` if it ended before `fastest` arrived.
+    Where either run of a seed diverged before its first round there is no ratio; `seeds` counts the others, and the
+    speed-up of none is 0.
     """
     return [row for data, setting in settings.items() for row in _of(runs, data, setting)]
 
@@ -76,9 +78,8 @@ def _cell(here: Sequence[Mapping[str, Any]], place: dict[str, Any]) -> Iterator[
 
 def _against(rival: str, theirs: Cell, ours: Cell, place: Mapping[str, Any]) -> dict[str, Any]:
     seeds = sorted(set(ours) & set(theirs))
-    ratios = [_seconds(theirs[seed]) / _seconds(ours[seed]) for seed in seeds]
-    found = geometric(ratios)
-    assert found is not None  # rivals without a common seed are left out
+    pairs = [(_seconds(theirs[seed]), _seconds(ours[seed])) for seed in seeds]
+    found = geometric([slow / fast for slow, fast in pairs if slow > 0 and fast > 0]) or Interval(0.0, None, None, 0)
     bar = BARS.get(place["data"], {}).get(rival) if place["clock"] == "round" else None
     arrived = all(ours[seed]["reached"] for seed in seeds)
     return {
@@ -90,7 +91,7 @@ def _against(rival: str, theirs: Cell, ours: Cell, place: Mapping[str, Any]) -> 
         "high": found.high,
         "at_least": not all(theirs[seed]["reached"] for seed in seeds),
         "decided": all(theirs[seed]["reached"] or _seconds(theirs[seed]) >= _seconds(ours[seed]) for seed in seeds),
-        "seeds": len(seeds),
+        "seeds": found.count,
         "fastest_arrived": arrived,
         "bar": bar,
         "met": None if bar is None else bool(arrived and found.mean >= bar),
@@ -111,9 +112,9 @@ def _by_seed(here: Sequence[Mapping[str, Any]], planner: str, broadcast: str) ->
 def _time(cell: Cell) -> tuple[int, float, float]:
     """Less is better: fewer runs that do not arrive, less time of those that do, and that the others lasted longer."""
     there = geometric([row["time_s"] for row in cell.values() if row["reached"]])
-    lost = geometric([row["run_s"] for row in cell.values() if not row["reached"]])
-    late = sum(not row["reached"] for row in cell.values())
-    return late, there.mean if there else 0.0, -lost.mean if lost else 0.0
+    lasted_s = [row["run_s"] for row in cell.values() if not row["reached"]]
+    lost = geometric(lasted_s) if all(lasted_s) else None
+    return len(lasted_s), there.mean if there else 0.0, -lost.mean if lost else 0.0
 
 
 def _seconds(row: Mapping[str, Any]) -> float:

@@ -62,20 +62,21 @@ def _with_speed(part: Found) -> Found:
 
 
 def _run(part: Found) -> Row:
-    labels, rounds = part["labels"], part["rounds"]
+    labels, staleness, count = part["labels"], part["rounds"]["max_staleness"], len(part["rounds"]["time_s"])
+    run_s = part["rounds"]["time_s"][-1] if count else 0.0
     target = TARGETS[labels["data"]][-1]
     measured = [row for row in evaluations([part]) if row["personalised_accuracy"] is not None]
     reached = {f"to_{goal:g}_s": time_to_target(measured, goal) for goal in TARGETS[labels["data"]]}
     times = {key: None if found is None else found.time_s for key, found in reached.items()}
     return {
         **{key: labels[key] for key in (*_KEYS, "seed")},
-        "rounds": len(rounds["time_s"]),
-        "run_s": rounds["time_s"][-1],
-        "seconds_per_round": rounds["time_s"][-1] / len(rounds["time_s"]),
+        "rounds": count,
+        "run_s": run_s,
+        "seconds_per_round": run_s / count if count else None,
         **times,
         "target": target,
         "time_to_target_s": times[f"to_{target:g}_s"],
-        "max_staleness": max(rounds["max_staleness"]),
+        "max_staleness": max(staleness, default=None),
         "final_accuracy": measured[-1]["personalised_accuracy"] if measured else None,
     }
 

@@ -13,7 +13,7 @@ from hpfl.studies.claims import Statement, judge
 from hpfl.studies.parts import Part, done
 from hpfl.studies.runner import results
 from hpfl.studies.study import Found, Study, Tables
-from hpfl.studies.tables import write_table
+from hpfl.studies.tables import write_rows
 
 CLAIMS_FILE = "claims.json"
 
@@ -51,7 +51,7 @@ def _outcome(study: Study, parts: Sequence[Part], out: Path) -> Outcome | None:
         return None
     tables = study.tables(found)
     for name, rows in tables.items():
-        write_table(out / study.name, name, rows)
+        write_rows(out / study.name, name, rows)
     figures = study.draw(tables, out / study.name)
     statements = study.claims(tables)
     return Outcome(study=study, parts=parts, found=found, tables=tables, figures=figures, statements=statements)

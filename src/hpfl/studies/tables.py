@@ -12,7 +12,7 @@ from hpfl.reporting import atomic
 Row = Mapping[str, Any]
 
 
-def write_table(folder: Path, name: str, table: Sequence[Row]) -> None:
+def write_rows(folder: Path, name: str, table: Sequence[Row]) -> None:
     """`name.csv` and `name.json` in `folder`, with the columns of all rows; empty and null where there is nothing.
 
     CSV has ten digits, JSON all.

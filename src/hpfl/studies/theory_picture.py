@@ -20,6 +20,7 @@ from hpfl.reporting.style import (
     save,
     spread,
 )
+from hpfl.studies.curves import plain_log
 from hpfl.studies.theory import Findings
 from hpfl.studies.theory_report import bound_columns, lemmas
 
@@ -98,7 +99,7 @@ def _constants(axes: "Axes", findings: Findings) -> None:
         values = [getattr(estimate.constants, name) for estimate in findings.estimates]
         axes.plot(rounds, values, color=shade, marker=marker, markersize=4, clip_on=False)
         entries.append((values[-1], text, shade))
-    _plain_log(axes)
+    _log_heights(axes)
     axes.set_title("Constants of Assumptions 2 to 4, from below")
     axes.set_ylabel(f"{_loss_unit(findings)} per (unit of $w$)$^n$")
     _round_axis(axes, findings.rounds)
@@ -122,7 +123,7 @@ def _lemmas(axes: "Axes", findings: Findings) -> None:
     ):
         axes.plot(x, _positive(values), color=shade)
         entries.append((float(values[-1]), text, shade))
-    _plain_log(axes)
+    _log_heights(axes)
     axes.set_title("Lemmas 1 and 2 against what they bound")
     axes.set_ylabel(f"{_loss_unit(findings)} per (unit of $w$)$^n$")
     _round_axis(axes, rounds)
@@ -133,15 +134,10 @@ def _loss_unit(findings: Findings) -> str:
     return "nats" if findings.recorded.config.learning.loss == "cross-entropy" else "units of loss"
 
 
-def _plain_log(axes: "Axes") -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
+def _log_heights(axes: "Axes") -> None:
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    few = (1.0, 2.0, 5.0) if high < 300 * low else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(10, subs=few))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    plain_log(axes.yaxis, wide=high >= 300 * low)
 
 
 def _positive(values: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """The figures of one round, flat and named: one line of `rounds.jsonl`, from which every picture is drawn."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,10 @@ class EvaluationSummary:
     personalised_accuracy: float
     global_accuracy: float
     personalised_accuracy_p10: float
+
+
+EVALUATED = tuple(entry.name for entry in fields(EvaluationSummary))
+"""Fields of a record that an evaluation fills."""
 
 
 @dataclass(frozen=True, kw_only=True)
