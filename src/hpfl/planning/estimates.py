@@ -145,7 +145,7 @@ def _blank(width: int, *, unpriced: bool) -> Memory:
 
 def intended(problem: RoundProblem, memory: Memory, scheduled: BoolArray, step: float) -> Memory:
     """The memory of a plan: to move along the mean of these edges. Whether it came to that, the next round knows."""
-    names = [name for name, chosen in zip(_names(problem), scheduled, strict=True) if chosen]
+    names = [name for name, chosen in zip(problem.names, scheduled, strict=True) if chosen]
     return {**memory, _PLANNED: {"edges": names, "step": step}}
 
 
@@ -186,7 +186,7 @@ def _compared(
     An edge with a new update says how its gradient changed over a known move; `bend / reach` is the mean over such
     edges and recent rounds of `-<change, move> / |move|^2`, which is `q` along the moves.
     """
-    names = _names(problem)
+    names = problem.names
     path, known = np.asarray(memory[_PATH]), memory.get(_EDGES, {})
     new = {"update": updates, "path": np.broadcast_to(path, updates.shape)}
     seen = np.array([name in known for name in names])
@@ -206,10 +206,6 @@ def _compared(
         for name, update, start in zip(names, updates, since, strict=True)
     }
     return np.where(waits[:, None], move, 0.0), edges, {_BEND: bend, _REACH: reach}
-
-
-def _names(problem: RoundProblem) -> tuple[str, ...]:
-    return problem.edge_ids or tuple(str(edge) for edge in range(problem.num_edges))
 
 
 def _watched(memory: Memory, gradient: FloatArray, curvature: float) -> dict[str, Any]:
