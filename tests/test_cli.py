@@ -67,6 +67,16 @@ def test_a_run_without_accuracies_ends_with_its_losses(tmp_path, monkeypatch):
     assert f"personalised loss {loss:.3g}, global" in " ".join(result.output.split())
 
 
+def test_a_model_that_is_no_longer_finite_ends_the_run_with_status_1_and_a_summary(tmp_path):
+    result = invoke(
+        "run", "quickstart", *SMALL, "--set", "learning.outer_lr=1e30", "--rounds", 6, "--out", tmp_path / "r"
+    )
+    assert result.exit_code == 1
+    assert "round 2: the update of" in result.stderr
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert (summary["diverged"], summary["completed"], summary["rounds"]) == (True, False, 1)
+
+
 def test_quiet_says_nothing(tmp_path):
     result = invoke("run", "quickstart", *SMALL, "--rounds", 2, "--out", tmp_path / "r", "--quiet")
     assert (result.exit_code, result.output) == (0, "")

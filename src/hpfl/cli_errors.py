@@ -1,4 +1,4 @@
-"""How commands refuse: one clear line on standard error and exit status 2, never a traceback for bad input."""
+"""How commands end early: one clear line on standard error and a status, never a traceback for bad input."""
 
 import functools
 import sys
@@ -26,16 +26,14 @@ REFUSALS = (
     PartitionError,
     CheckpointError,
     OutputError,
-    DivergedError,
     LearningError,
-    NonFiniteUpdateError,
     InfeasibleError,
     ConvergenceError,
 )
 
 
 def reported(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn a refusal inside a command into its message and exit status 2."""
+    """Turn a refusal inside a command into its message and exit status 2, and a model that is lost into 1."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -43,12 +41,18 @@ def reported(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except REFUSALS as error:
             refuse(str(error))
+        except (DivergedError, NonFiniteUpdateError) as error:
+            _leave(str(error), status=1)
 
     return wrapped
 
 
 def refuse(message: str) -> NoReturn:
     """Say why on standard error and leave with status 2."""
+    _leave(message, status=2)
+
+
+def _leave(message: str, *, status: int) -> NoReturn:
     for line in message.splitlines():
         sys.stderr.write(f"hpfl: {line}\n")
-    raise typer.Exit(2)
+    raise typer.Exit(status)

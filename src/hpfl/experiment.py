@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hpfl.config import Config, ConfigError, resolve
 from hpfl.data.dataset import Progress
 from hpfl.data.sources import load_dataset
-from hpfl.learning import Evaluation
+from hpfl.learning import Evaluation, NonFiniteUpdateError
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import UES, OutputError, RunStore
 from hpfl.reporting.summary import environment, summarise
@@ -22,6 +22,7 @@ from hpfl.reporting.table import write_table
 from hpfl.simulation.build import Simulation, build_simulation
 from hpfl.simulation.radio import Recorder
 from hpfl.simulation.trace import TraceFile
+from hpfl.training.cloud import DivergedError
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
@@ -98,10 +99,18 @@ def _run(
         simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=record)
         with closing(_Watch(config, None if store is None else Journal(store, given), hooks)) as watch:
             state = watch.open(simulation.start, resume=resume)
-            state = train(state, simulation.parts, simulation.settings, watch.after_round)
+            try:
+                state = train(state, simulation.parts, simulation.settings, watch.after_round)
+            except (DivergedError, NonFiniteUpdateError) as error:
+                if store is not None:
+                    told = _summary(config, simulation, watch.records, began=began, device=device)
+                    store.write_summary(told | {"diverged": True})
+                raise DivergedError(f"round {len(watch.records) + 1}: {error}") from error
             watch.end(state)
-    completed = state.round >= config.training.rounds
-    result = _result(config, simulation, state, watch.records, began=began, device=device, completed=completed)
+    summary = _summary(config, simulation, watch.records, began=began, device=device)
+    model = {name: part.cpu() for name, part in simulation.task.spec.unflatten(state.params).items()}
+    ues = _ue_table(simulation, state, simulation.evaluate_ues(state.params))
+    result = RunResult(rounds=watch.records, summary=summary, model=model, ues=ues, completed=summary["completed"])
     if store is not None:
         _write(store, result)
     return result
@@ -165,19 +174,11 @@ def _on_device(state: TrainState, device: torch.device) -> TrainState:
     return state.but(params=state.params.to(device), pending=state.pending.to(device))
 
 
-def _result(
-    config: Config,
-    simulation: Simulation,
-    state: TrainState,
-    records: Records,
-    *,
-    began: float,
-    device: torch.device,
-    completed: bool,
-) -> RunResult:
-    ues = _ue_table(simulation, state, simulation.evaluate_ues(state.params))
-    summary = {
-        "completed": completed,
+def _summary(
+    config: Config, simulation: Simulation, records: Records, *, began: float, device: torch.device
+) -> dict[str, Any]:
+    return {
+        "completed": len(records) >= config.training.rounds,
         **summarise(records, target_accuracy=config.evaluation.target_accuracy),
         "planner": config.planning.planner,
         "dataset": config.data.dataset,
@@ -189,8 +190,6 @@ def _result(
         "wall_s": time.perf_counter() - began,
         "environment": environment(device=device.type),
     }
-    model = {name: part.cpu() for name, part in simulation.task.spec.unflatten(state.params).items()}
-    return RunResult(rounds=records, summary=summary, model=model, ues=ues, completed=completed)
 
 
 def _ue_table(simulation: Simulation, state: TrainState, evaluation: Evaluation) -> dict[str, Any]:
