@@ -7,8 +7,9 @@ import torch
 from cohort_examples import EXAMPLES, TiedTokens, images, updates
 from torch import Tensor, nn
 
-from hpfl.learning import LOSSES, MODELS, LocalTraining, make_task
+from hpfl.learning import LOSSES, MODELS, LearningError, LocalTraining, make_task
 from hpfl.learning.losses import cross_entropy, per_sample
+from hpfl.learning.task import check_model
 from hpfl.registry import UnknownNameError
 from hpfl.rng import Streams
 
@@ -167,3 +168,40 @@ def test_a_loss_with_parameters_is_refused() -> None:
 def test_settings_outside_their_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"learning.{next(iter(wrong))} is"):
         LocalTraining(**{"inner_lr": 0.1, "outer_lr": 0.1, **wrong})
+
+
+def flat(outputs: int, *, inputs: int = 12) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, outputs))
+
+
+class Pair(nn.Linear):
+    def forward(self, inputs: Any) -> Any:
+        return super().forward(inputs.flatten(1)), 1
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "said"),
+    [
+        (flat(3, inputs=7), "cross-entropy", r"the model fails on inputs of shape \(3, 4\): mat1 and mat2"),
+        (flat(2), "cross-entropy", "the model gives 2 outputs; classes go up to 2"),
+        (Pair(12, 3), "cross-entropy", "the model gives tuple; wanted one tensor"),
+        (nn.Linear(4, 2), "mse", r"the loss fails on outputs of shape \(3, 2\) and targets of shape \(\)"),
+    ],
+)
+def test_what_does_not_fit_the_data_is_refused_with_the_shapes(model: nn.Module, loss: str, said: str) -> None:
+    targets = torch.tensor([0, 1, 0, 2])
+    with pytest.raises(LearningError, match=said):
+        check_model(make_task(model, loss), torch.randn(2, 3, 4), targets)
+
+
+def test_a_builder_that_asks_for_more_or_gives_no_module_is_refused() -> None:
+    with pytest.raises(LearningError, match="asks for outputs; it is given input_shape and num_outputs"):
+        make_task(flat)
+    with pytest.raises(LearningError, match="gives int; wanted a"):
+        make_task(lambda: 5)  # type: ignore[arg-type, return-value]
+
+
+def test_the_squared_error_of_a_class_is_that_of_its_one_among_zeros() -> None:
+    outputs, targets = torch.randn(5, 3), torch.tensor([0, 2, 1, 1, 0])
+    expected = (outputs - nn.functional.one_hot(targets, 3)).square().mean(1)
+    torch.testing.assert_close(LOSSES.get("mse")(outputs, targets), expected)

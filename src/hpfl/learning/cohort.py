@@ -69,7 +69,7 @@ class Cohort:
         self.samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
         if self.device.type == "cpu" and self.samples.inputs.nbytes * 4 <= _STORE_SHARE * memory_gb * 1e9:
             self.samples = self.samples.converted()  # a CPU reads numbers faster than it makes them of bytes
-        check_model(self.task, self.samples.example(2)[0])
+        check_model(self.task, self.samples.example(2)[0], self.samples.targets)
         self._chunk, self._products = chunk, products
         usable = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5)
         self._room = Room(usable - self.samples.bytes_beyond(inputs, targets))

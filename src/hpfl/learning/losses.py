@@ -32,14 +32,16 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 @LOSSES.register("mse")
 def mse(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Squared error per sample, the mean over its outputs."""
+    """Squared error per sample, the mean over its outputs; a class is 1 in its place and 0 in the others."""
     if outputs.ndim == targets.ndim + 1 and outputs.shape[-1] == 1:
         outputs = outputs.squeeze(-1)
-    return (
-        (outputs - targets.to(outputs.dtype)).square().flatten(1).mean(1)
-        if outputs.ndim > 1
-        else (outputs - targets.to(outputs.dtype)).square()
-    )
+    elif outputs.ndim == targets.ndim + 1 and not targets.is_floating_point():
+        targets = targets.unsqueeze(-1) == torch.arange(outputs.shape[-1], device=targets.device)
+    if outputs.shape != targets.shape:
+        shapes = f"outputs of shape {tuple(outputs.shape)} and targets of shape {tuple(targets.shape)}"
+        raise LearningError(f"{shapes} have no squared error")
+    squares = (outputs - targets.to(outputs.dtype)).square()
+    return squares.flatten(1).mean(1) if squares.ndim > 1 else squares
 
 
 def per_sample(loss: LossFunction) -> LossFunction:

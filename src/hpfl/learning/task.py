@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hpfl.learning.errors import LearningError
-from hpfl.learning.losses import LOSSES, LossFunction, per_sample, refuse_trainable
+from hpfl.learning.losses import LOSSES, LossFunction, cross_entropy, per_sample, refuse_trainable
 from hpfl.learning.models import MODELS
 from hpfl.registry import imported
 from hpfl.rng import Stream
@@ -141,12 +141,17 @@ def refuse_stateful(module: nn.Module) -> None:
             )
 
 
-def check_model(task: Task, inputs: Tensor) -> None:
-    """Refuse a model that changes its buffers, or in which one sample's outputs depend on another's."""
+def check_model(task: Task, inputs: Tensor, targets: Tensor) -> None:
+    """Refuse a model or loss that does not take the data, and what has no place in a UE's gradient.
+
+    That is a model that changes its buffers, or in which one sample's outputs depend on another's. `inputs` are a few
+    samples, `targets` all.
+    """
     module = copy.deepcopy(task.module)
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
     with torch.no_grad():
-        both, alone = module(inputs[:2]), module(inputs[:1])
+        both, alone = _outputs(module, inputs[:2]), _outputs(module, inputs[:1])
+        _check_loss(task, both, targets)
     for name, buffer in module.named_buffers():
         if not torch.equal(before[name], buffer):
             raise LearningError(
@@ -155,6 +160,22 @@ def check_model(task: Task, inputs: Tensor) -> None:
             )
     if not torch.allclose(both[:1], alone, rtol=1e-2, atol=1e-3):
         raise LearningError("a sample's outputs depend on the other samples of its batch; wanted a model without that")
+
+
+def _outputs(module: nn.Module, inputs: Tensor) -> Tensor:
+    outputs = _tried(lambda: module(inputs), f"the model fails on inputs of shape {tuple(inputs.shape[1:])}")
+    if not isinstance(outputs, Tensor):
+        raise LearningError(f"the model gives {type(outputs).__name__}; wanted one tensor")
+    return outputs
+
+
+def _check_loss(task: Task, outputs: Tensor, targets: Tensor) -> None:
+    """Refuse a loss that fails on a few outputs, and classes (among all targets) for which there is no output."""
+    classes = task.criterion is cross_entropy and outputs.ndim == targets.ndim + 1 and targets.numel() > 0
+    if classes and int(targets.max()) >= outputs.shape[-1]:
+        raise LearningError(f"the model gives {outputs.shape[-1]} outputs; classes go up to {int(targets.max())}")
+    shapes = f"outputs of shape {tuple(outputs.shape[1:])} and targets of shape {tuple(targets.shape[1:])}"
+    _tried(lambda: task.loss(outputs, targets[: len(outputs)]), f"the loss fails on {shapes}")
 
 
 def _builder(
@@ -168,6 +189,16 @@ def _builder(
     hints = {"input_shape": input_shape, "num_outputs": num_outputs}
     wanted = inspect.signature(model).parameters
     arguments = {name: value for name, value in hints.items() if name in wanted and value is not None}
+    missing = [
+        name
+        for name, one in wanted.items()
+        if one.default is one.empty and one.kind not in {one.VAR_POSITIONAL, one.VAR_KEYWORD}
+    ]
+    missing = [name for name in missing if name not in {**arguments, **options}]
+    if missing:
+        raise LearningError(
+            f"the builder of the model asks for {', '.join(missing)}; it is given input_shape and num_outputs"
+        )
     factory = model
     return lambda: factory(**{**arguments, **options})
 
@@ -175,7 +206,19 @@ def _builder(
 def _built(build: Callable[[], nn.Module], seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return build()
+        module = build()
+    if not isinstance(module, nn.Module):
+        raise LearningError(f"the builder of the model gives {type(module).__name__}; wanted a torch.nn.Module")
+    return module
+
+
+def _tried(what: Callable[[], Any], failing: str) -> Any:
+    """The outcome, or a refusal with the first line of what went wrong."""
+    try:
+        return what()
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise LearningError(f"{failing}: {reason}") from error
 
 
 def _given(build: Callable[[], nn.Module] | None) -> Callable[[], nn.Module]:
