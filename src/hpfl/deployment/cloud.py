@@ -37,7 +37,7 @@ class Cloud:
         self._roster = edge_roster(settings.edges, experiment.config)
         self._ues = [set(ue_roster([], experiment.config, k).values()) for k in self._roster.values()]
         self._model: Model | None = None
-        self._valid: dict[int, bytes] = {}
+        self._valid: dict[int, Tag] = {}
         self._sent: dict[int, Child] = {}
         self._changed = asyncio.Event()
         self._collecting: dict[int, Collecting] = {}
@@ -61,8 +61,8 @@ class Cloud:
             self._sent.clear()
         return self._model
 
-    def accept_only(self, valid: Mapping[int, bytes]) -> None:
-        """Name the model that each edge's update may be computed on, beside the current one."""
+    def accept_only(self, valid: Mapping[int, Tag]) -> None:
+        """Name the model (digest and round) that each edge's update may be computed on, beside the current one."""
         self._valid = dict(valid)
 
     async def observe(self) -> dict[int, Held]:
@@ -246,8 +246,8 @@ class Cloud:
 
     def _is_valid(self, edge: int, held: Held) -> bool:
         """Whether an update may be aggregated: computed on the model in the books, or on the current one."""
-        current = self._model is not None and held.tag.base == self._model.tag.base
-        return held.tag.run == self.run and (current or held.tag.base == self._valid.get(edge, b""))
+        current = self._model.tag if self._model is not None else None
+        return any(tag is not None and held.tag.about_same_model(tag) for tag in (current, self._valid.get(edge)))
 
     def _deliver(self, edge: int, arrival: Arrival) -> None:
         held = self.held.get(edge)

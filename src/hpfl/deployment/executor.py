@@ -161,9 +161,14 @@ class DeployedExecutor:
 
     async def _publish(self, state: TrainState) -> None:
         self.cloud.publish(as_vector(state.params), round_number=state.round)
-        digests = self._digests(state)
-        fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound)
-        self.cloud.accept_only({edge: digests[edge].tobytes() for edge in np.flatnonzero(fresh_enough).tolist()})
+        digests, run = self._digests(state), self.cloud.run
+        fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound) & digests.any(axis=1)
+        self.cloud.accept_only(
+            {
+                edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
+                for edge in np.flatnonzero(fresh_enough).tolist()
+            }
+        )
 
     def _digests(self, state: TrainState) -> NDArray[np.uint8]:
         known = state.clock.get(_DIGEST)

@@ -1,0 +1,76 @@
+"""What a peer with a valid certificate says of its own update: believed only as far as it can be checked."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from deployment_nodes import Nodes
+from mallory import Mallory
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.wire import encode, numbers
+
+QUICK = {"gather_s": 1.0, "compute_s": 5.0, "deadline_slack_s": 1.0}
+
+
+@pytest.fixture
+def cloud(certificates):
+    """A cloud with one honest edge, edge 1; the place of edge 0 is Mallory's."""
+    discounted = "training.staleness_discount=0.5"
+    with Nodes(certificates, "planning.planner=joint", discounted, tiny=True, timing=QUICK) as nodes:
+        nodes.start_cloud()
+        nodes.start_edge(1)
+        nodes.start_ue(2)
+        nodes.start_ue(3)
+        nodes.edge_ports[0] = nodes.cloud_port
+        yield nodes
+
+
+class MalloryEdge(Mallory):
+    """Edge 0 of a test deployment, by hand."""
+
+    def __init__(self, nodes):
+        super().__init__(nodes, 0, name="edge-0", tls=nodes.certificates.tls("edge-0"), server="cloud")
+
+    async def given(self):
+        """Attach, and wait for the model; its tag."""
+        await self.open()
+        await self.hello()
+        tag, _ = await self.next("vector")
+        return tag.by(self.name)
+
+    async def announce(self, tag):
+        sketch = pb.Sketch(values=numbers(np.ones(64)), weight=1.0, num_samples=14, ue=[0, 1], samples=[7, 7])
+        await self.call.write(encode(tag, sketch=sketch))
+
+
+def attempt(nodes, work):
+    """Let Mallory act as edge 0 while a round is played."""
+    mallory = MalloryEdge(nodes)
+    acting = nodes.loop.start(work(mallory))
+    nodes.play(1)
+    outcome = acting.result(60)
+    nodes.loop.run(mallory.close(), 5)
+    return outcome
+
+
+LIES = {
+    "a round beyond int64": {"base_round": 2**64 - 1},
+    "a round to come": {"base_round": 10**15},
+    "an edge round": {"edge_round": 1},
+    "no model": {"base": b""},
+    "what books without a model hold": {"base": bytes(16)},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_sketch_about_a_model_that_was_not_sent_is_refused(cloud, lie):
+    async def work(mallory):
+        await mallory.announce(replace(await mallory.given(), **LIES[lie]))
+        await mallory.next("refusal")
+        await mallory.close()
+        return mallory.refusals
+
+    assert attempt(cloud, work) == ["stale"]
+    assert cloud.record.aggregated == (1,)
+    assert cloud.record.staleness == (0,)
