@@ -1,10 +1,11 @@
 """What a peer with a valid certificate says of its own update: believed only as far as it can be checked."""
 
+import asyncio
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from deployment_nodes import Nodes
+from deployment_nodes import Nodes, Tiny, refused
 from mallory import Mallory
 
 from hpfl.deployment import tier_pb2 as pb
@@ -17,7 +18,7 @@ QUICK = {"gather_s": 1.0, "compute_s": 5.0, "deadline_slack_s": 1.0}
 def cloud(certificates):
     """A cloud with one honest edge, edge 1; the place of edge 0 is Mallory's."""
     discounted = "training.staleness_discount=0.5"
-    with Nodes(certificates, "planning.planner=joint", discounted, tiny=True, timing=QUICK) as nodes:
+    with Nodes(certificates, discounted, tiny=True, timing=QUICK) as nodes:
         nodes.start_cloud()
         nodes.start_edge(1)
         nodes.start_ue(2)
@@ -74,3 +75,56 @@ def test_a_sketch_about_a_model_that_was_not_sent_is_refused(cloud, lie):
     assert attempt(cloud, work) == ["stale"]
     assert cloud.record.aggregated == (1,)
     assert cloud.record.staleness == (0,)
+
+
+def test_a_ue_that_changes_its_sample_count_after_its_sketch_costs_its_edge_nothing(certificates):
+    with Nodes(certificates, tiny=True, timing=QUICK) as nodes:
+        nodes.start_cloud()
+        nodes.start_edge(0)
+        nodes.start_edge(1)
+        nodes.start_ue(0)
+        for ue in (2, 3):
+            slow = Tiny(ue, nodes.experiment.spec.length)
+            slow.delay_s = 2.0
+            nodes.start_ue(ue, learner=slow)
+        first, second = Mallory(nodes, 1), Mallory(nodes, 1)
+
+        async def work():
+            await first.open()
+            await first.hello(num_samples=7)
+            tag, _ = await first.next("vector")
+            await first.sketch(tag, num_samples=7)
+            while nodes.edges[0]._base is None:
+                await asyncio.sleep(0.02)
+            await second.open()
+            await second.hello(num_samples=9)
+            tag, _ = await second.next("order")
+            update = np.zeros(second.spec.length, np.float32)
+            await second.send(*second.update(tag.by(second.name), update, num_samples=9))
+            await second.next("refusal")
+
+        acting = nodes.loop.start(work())
+        nodes.play(1)
+        acting.result(10)
+        for mallory in (first, second):
+            nodes.loop.run(mallory.close(), 5)
+        assert second.refusals == ["samples"]
+        assert nodes.record.aggregated == (0, 1)
+        assert nodes.deployment.cloud.delivered[0].ues == [0]
+        assert refused(nodes.deployment.cloud.hub) == {}
+
+
+def test_nobody_waits_for_an_update_that_was_refused(cloud):
+    cloud.deployment.executor.settings.timing.deadline_slack_s = 20.0
+
+    async def work(mallory):
+        await mallory.announce(await mallory.given())
+        tag, _ = await mallory.next("order")
+        bad = np.full(mallory.spec.length, np.nan, np.float32)
+        await mallory.send(*mallory.update(tag.by(mallory.name), bad, num_samples=14, ue=[0, 1], took_s=[0.1, 0.1]))
+        await mallory.next("refusal")
+        return mallory.refusals
+
+    assert attempt(cloud, work) == ["nonfinite"]
+    assert cloud.record.aggregated == (1,)
+    assert cloud.deployment.executor.timings[-1].measured_s < 20.0
