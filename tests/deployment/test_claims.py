@@ -9,7 +9,7 @@ from deployment_nodes import Nodes, Tiny, refused
 from mallory import Mallory
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.wire import encode, numbers
+from hpfl.deployment.wire import Tag, encode, numbers
 
 QUICK = {"gather_s": 1.0, "compute_s": 5.0, "deadline_slack_s": 1.0}
 
@@ -128,3 +128,25 @@ def test_nobody_waits_for_an_update_that_was_refused(cloud):
     assert attempt(cloud, work) == ["nonfinite"]
     assert cloud.record.aggregated == (1,)
     assert cloud.deployment.executor.timings[-1].measured_s < 20.0
+
+
+def test_a_flood_of_requests_has_one_answer_on_its_way(cloud):
+    mallory, metrics = MalloryEdge(cloud), cloud.deployment.cloud.metrics
+    request = encode(Tag(run="run-1", node=mallory.name), request=pb.Request())
+
+    async def work():
+        await mallory.open()
+        await mallory.hello()
+        await mallory.next("welcome")
+        before = metrics.received._value.get()
+        await mallory.send(*[request] * 300)
+        async with asyncio.timeout(10):
+            while metrics.received._value.get() < before + 300 * len(request):
+                await asyncio.sleep(0.02)
+        on_their_way = len(cloud.deployment.cloud.hub._tasks)
+        _, answer = await mallory.next("vector")
+        assert answer.begin.purpose == pb.GLOBAL
+        return on_their_way
+
+    assert cloud.loop.run(work(), 20) <= 3
+    cloud.loop.run(mallory.close(), 5)

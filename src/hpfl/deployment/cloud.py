@@ -17,7 +17,7 @@ from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import CloudNodeSettings
-from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames
+from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode
 
 _AT_ONCE = 16
 
@@ -39,6 +39,7 @@ class Cloud:
         self._model: Model | None = None
         self._valid: dict[int, Tag] = {}
         self._sent: dict[int, Child] = {}
+        self._answered: set[Child] = set()
         self._changed = asyncio.Event()
         self._collecting: dict[int, Collecting] = {}
         self._evaluating: Evaluating | None = None
@@ -262,8 +263,12 @@ class Cloud:
     def _take_request(self, child: Child) -> None:
         if self._model is None:
             raise RefusedError("unexpected", "there is no model yet")
-        model = self._model
-        self.hub.send_all(list(vector_frames(model.tag, model.vector, purpose=pb.GLOBAL)), [child], at_once=1)
+        if child in self._answered:
+            return  # what is on its way answers this one too
+        sending = self.hub.send_all(list(self._model.global_frames), [child], at_once=1)
+        if sending is not None:
+            self._answered.add(child)
+            sending.add_done_callback(lambda _: self._answered.discard(child))
 
     def _declined(self, child: Child, tag: Tag) -> None:
         """An edge has not got the model it is asked about, or no update for an order: it needs the current model."""

@@ -1,8 +1,10 @@
 """What passes between the cloud's streams and its rounds: models down, held and delivered updates up."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import Bounds, CheckedSketch, check_update, check_weight
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, Tag, Vector, digest_of, vector_frames
@@ -32,6 +34,11 @@ class Model:
         base = digest_of(vector)
         tag = Tag(run=run, round=round_number, base_round=round_number, node=node, base=base)
         return Model(tag, vector, tuple(vector_frames(tag, vector, purpose=purpose)))
+
+    @cached_property
+    def global_frames(self) -> tuple[bytes, ...]:
+        """The same model for UEs that fetch it: made into frames once, when the first asks."""
+        return tuple(vector_frames(self.tag, self.vector, purpose=pb.GLOBAL))
 
 
 @dataclass(frozen=True)

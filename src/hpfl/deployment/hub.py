@@ -137,10 +137,11 @@ class Hub:
 
     def send_all(
         self, frames: list[bytes], children: list[Child], *, at_once: int, still: Callable[[], bool] = lambda: True
-    ) -> None:
+    ) -> asyncio.Task[None] | None:
         """Begin to send the same bytes to many children, a bounded number at a time, while they are `still` wanted."""
-        if children:
-            self.spawn(self._send_all(frames, children, asyncio.Semaphore(at_once), still))
+        if not children:
+            return None
+        return self.spawn(self._send_all(frames, children, asyncio.Semaphore(at_once), still))
 
     async def _send_all(
         self, frames: list[bytes], children: list[Child], turn: asyncio.Semaphore, still: Callable[[], bool]
@@ -264,12 +265,13 @@ class Hub:
         self.metrics.refused.labels(error.code).inc()
         log("refused", level=logging.WARNING, child=who, code=error.code, reason=error.reason)
 
-    def spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> asyncio.Task[None]:
         """Do something beside everything else; a lost child ends it quietly."""
         task = asyncio.get_running_loop().create_task(_quiet(work))
         task.add_done_callback(lambda _: work.close())  # work that was cancelled before its first step
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def _quiet(work: Any) -> None:
