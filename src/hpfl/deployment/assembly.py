@@ -12,6 +12,7 @@ from hpfl.deployment.settings import NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
 from hpfl.learning import Task, make_task
 from hpfl.network.channel import FADINGS, Fading
+from hpfl.network.energy import compute_j
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
 from hpfl.network.topology import Fleet, make_fleet
@@ -99,6 +100,11 @@ class LinkModel:
             ue_bits=np.full(members.size, self.model_bits * self.config.training.edge_rounds),
             compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
         )
+
+    def compute_j(self, members: IntArray, samples: IntArray) -> FloatArray:
+        """Modelled joules of computing on one model, of the UEs `members` with `samples` each."""
+        fleet = self._fleet(members, samples)
+        return compute_j(self._compute_s(fleet)[members], fleet.cpu_hz[members])
 
     def cpu_hz(self) -> FloatArray:
         """CPU frequencies of all UEs, Hz."""

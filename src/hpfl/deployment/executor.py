@@ -88,6 +88,7 @@ class DeployedExecutor:
             clock={_DIGEST: digests},
             sketches=sketches,
             spent_s=spent_s,
+            spent_j=self._computed_j(held, state.round),
             active=active,
             dropped=rebased,
             base_round=base_round,
@@ -175,11 +176,16 @@ class DeployedExecutor:
         return np.zeros((len(state.base_round), DIGEST_BYTES), np.uint8) if known is None else known
 
     def _links_of(self, round_number: int, held: Mapping[int, Held]) -> Links:
-        nobody: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-        ues = np.concatenate([held[edge].sketch.ues for edge in sorted(held)] or nobody)
-        samples = np.concatenate([held[edge].sketch.samples for edge in sorted(held)] or nobody)
-        order = np.argsort(ues, kind="stable")
-        return self.links.links(round_number, ues[order], samples[order])
+        return self.links.links(round_number, *_ues_of(held))
+
+    def _computed_j(self, held: Mapping[int, Held], round_number: int) -> NDArray[np.float64] | None:
+        """Joules of the UEs that computed on this round's model, where the experiment plans on sketches."""
+        if not self.links.config.planning.sketches:
+            return None
+        ues, samples = _ues_of(_started(held, round_number))
+        joules = np.zeros(self.links.config.network.num_ues)
+        joules[ues] = self.links.compute_j(ues, samples)
+        return joules
 
     def _order(self, round_number: int, held: Held, links: Links, plan: Plan) -> tuple[Tag, Any]:
         scale = self.settings.time_scale
@@ -230,7 +236,7 @@ class DeployedExecutor:
         return float(sum(len(one.ues) * bits * rounds + backhaul for one in came.values()) + sketches)
 
     def _joules(self, links: Links, plan: Plan, came: Mapping[int, Delivered]) -> NDArray[np.float64]:
-        """Modelled energy of the UEs that delivered: computing, and sending at the planned power and pace."""
+        """Modelled energy of the UEs that delivered: computing after the order, and sending at the planned power."""
         joules = np.zeros(self.links.config.network.num_ues)
         ues = np.array(sorted(ue for one in came.values() for ue in one.ues), dtype=np.int64)
         at = np.searchsorted(links.members, ues)
@@ -274,6 +280,20 @@ def summary_of(evaluation: Evaluation) -> EvaluationSummary:
         global_accuracy=_mean(evaluation.global_accuracy),
         personalised_accuracy_p10=_low(evaluation.personalised_accuracy),
     )
+
+
+def _started(held: Mapping[int, Held], round_number: int) -> dict[int, Held]:
+    """The edges that computed on this round's model; the others hold what an earlier round has counted."""
+    return {edge: one for edge, one in held.items() if one.tag.base_round == round_number}
+
+
+def _ues_of(held: Mapping[int, Held]) -> tuple[IntArray, IntArray]:
+    """The UEs under some edges by their numbers, and the samples of each."""
+    nobody: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+    ues = np.concatenate([one.sketch.ues for one in held.values()] or nobody)
+    samples = np.concatenate([one.sketch.samples for one in held.values()] or nobody)
+    order = np.argsort(ues, kind="stable")
+    return ues[order], samples[order]
 
 
 def _mean(values: NDArray[np.float64]) -> float:
