@@ -76,6 +76,16 @@ class LinkModel:
     model_bits: float
     streams: Streams
 
+    @property
+    def ue_bits(self) -> float:
+        """Bits of a UE's uploads in all edge rounds."""
+        return self.model_bits * self.config.training.edge_rounds
+
+    @property
+    def edge_bits(self) -> float:
+        """Bits of an edge's upload; none where the one edge is the cloud."""
+        return self.model_bits if self.config.network.backhaul else 0.0
+
     def links(self, round_number: int, members: IntArray, samples: IntArray) -> Links:
         """Links of the UEs `members` (sorted, with `samples` each) and of all edges, as the simulator draws them.
 
@@ -91,13 +101,13 @@ class LinkModel:
             edge_gain=edge_path.gain(fleet.edge_distance_m, self.streams.at("path/edge")) * edge_fading,
             edge_power_w=fleet.edge_power_w,
             edge_noise_w_per_hz=np.full(fleet.num_edges, noise),
-            edge_bits=np.full(fleet.num_edges, self.model_bits if network.backhaul else 0.0),
+            edge_bits=np.full(fleet.num_edges, self.edge_bits),
             members=members,
             edge_of_ue=fleet.edge_of_ue[members],
             ue_gain=ue_gain[members],
             ue_power_w=fleet.ue_power_w[members],
             ue_noise_w_per_hz=np.full(members.size, noise),
-            ue_bits=np.full(members.size, self.model_bits * self.config.training.edge_rounds),
+            ue_bits=np.full(members.size, self.ue_bits),
             compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
         )
 

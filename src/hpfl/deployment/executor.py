@@ -24,12 +24,12 @@ from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
 from hpfl.training.loop import received
 from hpfl.training.record import EvaluationSummary
-from hpfl.training.sketch import BITS_PER_FLOAT
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
+_SKETCH_NUMBER_BITS = 64
 _DIGEST = "digest"  # of the model each edge holds, in the executor's memory between rounds
 
 
@@ -88,6 +88,7 @@ class DeployedExecutor:
             clock={_DIGEST: digests},
             sketches=sketches,
             spent_s=spent_s,
+            spent_bits=self._sketch_bits(held, state.round),
             spent_j=self._computed_j(held, state.round),
             active=active,
             dropped=rebased,
@@ -107,7 +108,7 @@ class DeployedExecutor:
         return Outcome(
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
-            uplink_bits=self._uplink_bits(came, held),
+            uplink_bits=sum((len(one.ues) * self.links.ue_bits + self.links.edge_bits for one in came.values()), 0.0),
             joules=self._joules(observation.links, plan, came),
             clock=observation.clock,
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
@@ -126,7 +127,8 @@ class DeployedExecutor:
             latency_s=measured_s,
             time_scale=self.settings.time_scale,
             computing_s=modelled,
-            model_bits=self.links.model_bits,
+            ue_bits=self.links.ue_bits,
+            edge_bits=self.links.edge_bits,
         )
 
     @property
@@ -227,13 +229,11 @@ class DeployedExecutor:
         self.timings.append(timing)
         self.on_timing(timing)
 
-    def _uplink_bits(self, came: Mapping[int, Delivered], held: Mapping[int, Held]) -> float:
-        """Bits of the updates that came, on both hops, and of all sketches."""
-        bits, rounds = self.links.model_bits, self.links.config.training.edge_rounds
-        width = sketch_width(self.links.config)
-        sketches = sum(1 + int(one.sketch.ues.size) for one in held.values()) * width * BITS_PER_FLOAT * 2
-        backhaul = bits if self.links.config.network.backhaul else 0.0
-        return float(sum(len(one.ues) * bits * rounds + backhaul for one in came.values()) + sketches)
+    def _sketch_bits(self, held: Mapping[int, Held], round_number: int) -> float:
+        """Bits of the sketches about this round's model, on both hops."""
+        backhaul = int(self.links.config.network.backhaul)
+        sketches = sum(int(one.sketch.ues.size) + backhaul for one in _started(held, round_number).values())
+        return float(sketches * sketch_width(self.links.config) * _SKETCH_NUMBER_BITS)
 
     def _joules(self, links: Links, plan: Plan, came: Mapping[int, Delivered]) -> NDArray[np.float64]:
         """Modelled energy of the UEs that delivered: computing after the order, and sending at the planned power."""
