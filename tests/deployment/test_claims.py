@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from deployment_nodes import Nodes, Tiny, refused
+from deployment_nodes import Nodes, Tiny, refused, until
 from mallory import Mallory
 
 from hpfl.deployment import tier_pb2 as pb
@@ -150,3 +150,47 @@ def test_a_flood_of_requests_has_one_answer_on_its_way(cloud):
 
     assert cloud.loop.run(work(), 20) <= 3
     cloud.loop.run(mallory.close(), 5)
+
+
+def test_a_visitor_cannot_speak_for_the_ue_that_trains(certificates):
+    shape = ("network.edges=1", "planning.max_edges=1")
+    with Nodes(certificates, *shape, tiny=True, timing=QUICK) as nodes:
+        nodes.start_cloud()
+        flock = nodes.start_edge(0).flock
+        nodes.start_ue(0)
+        mallory = Mallory(nodes, 1)
+
+        async def work():
+            await mallory.open()
+            await mallory.hello(visitor=True)
+            await mallory.next("welcome")
+            while flock.gathering is None:
+                await asyncio.sleep(0.02)
+            await mallory.sketch(flock.gathering.tag)
+            await mallory.next("refusal")
+
+        acting = nodes.loop.start(work())
+        nodes.play(1)
+        acting.result(10)
+        nodes.loop.run(mallory.close(), 5)
+        assert mallory.refusals == ["unexpected"]
+        assert nodes.deployment.cloud.delivered[0].ues == [0]
+
+
+def test_a_visitor_that_leaves_is_forgotten_and_takes_nobody_with_it(certificates):
+    with Nodes(certificates, tiny=True) as nodes:
+        flock = nodes.start_edge(0, cloud_port=1).flock  # no cloud: nobody answers
+        nodes.start_ue(1)
+        until(lambda: 1 in flock.hub.children)
+        mallory = Mallory(nodes, 1)
+
+        async def work():
+            await mallory.open()
+            await mallory.hello(visitor=True)
+            await mallory.next("welcome")
+
+        nodes.loop.run(work(), 10)
+        until(lambda: len(flock.visitors) == 1)
+        nodes.loop.run(mallory.close(), 5)
+        until(lambda: not flock.visitors, 5.0)
+        assert 1 in flock.hub.children

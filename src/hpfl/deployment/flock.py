@@ -185,8 +185,10 @@ class Flock:
             await child.send(*self._frames)
 
     def detached(self, child: Child) -> None:
-        """Nothing more will come from this UE."""
-        self.visitors.discard(child)
+        """Nothing more will come on this stream; a visitor's end says nothing of the UE that trains."""
+        if child.hello.visitor:
+            self.visitors.discard(child)
+            return
         if self._collecting is not None:
             self._collecting.give_up(child.number)
         for waiting in (self.gathering, self._evaluating):
@@ -208,6 +210,8 @@ class Flock:
     def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
         """A UE's sketch or its figures."""
         kind = frame.WhichOneof("body")
+        if child.hello.visitor:
+            raise RefusedError("unexpected", f"a {kind} came from a visitor")
         if kind == "sketch" and self.gathering is not None:
             self.gathering.check(tag, child.number)
             sketch = check_sketch(frame.sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)

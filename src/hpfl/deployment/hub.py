@@ -75,7 +75,7 @@ class Parent(Protocol):
         ...
 
     def detached(self, child: Child) -> None:
-        """Take note of a child that has gone."""
+        """Take note of a child, or a visitor, that has gone."""
         ...
 
     def expects(self, child: Child, tag: Tag, begin: Any) -> VectorSpec:
@@ -217,7 +217,9 @@ class Hub:
         self.metrics.attached.set(len(self.children))
 
     def _leave(self, child: Child) -> None:
-        if self.children.get(child.number) is child:
+        if child.hello.visitor:
+            self._parent.detached(child)
+        elif self.children.get(child.number) is child:
             del self.children[child.number]
             self._parent.detached(child)
             self._left.set()
