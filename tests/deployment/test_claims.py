@@ -114,18 +114,32 @@ def test_a_ue_that_changes_its_sample_count_after_its_sketch_costs_its_edge_noth
         assert refused(nodes.deployment.cloud.hub) == {}
 
 
-def test_nobody_waits_for_an_update_that_was_refused(cloud):
+BAD_UPDATES = {
+    "undefined numbers": ("nonfinite", np.nan, {}),
+    "undefined seconds": ("nonfinite", 0.0, {"took_s": [0.1, float("nan")]}),
+    "infinite seconds": ("nonfinite", 0.0, {"took_s": [float("inf"), 0.1]}),
+    "negative seconds": ("nonfinite", 0.0, {"took_s": [0.1, -1e300]}),
+    "seconds of others": ("shape", 0.0, {"took_s": [0.1, 0.1, 0.1]}),
+    "UEs of others": ("identity", 0.0, {"ue": [0, 2]}),
+    "other samples": ("samples", 0.0, {"num_samples": 16}),
+}
+
+
+@pytest.mark.parametrize("what", BAD_UPDATES)
+def test_nobody_waits_for_an_edges_update_that_was_refused(cloud, what):
+    code, value, head = BAD_UPDATES[what]
     cloud.deployment.executor.settings.timing.deadline_slack_s = 20.0
 
     async def work(mallory):
         await mallory.announce(await mallory.given())
         tag, _ = await mallory.next("order")
-        bad = np.full(mallory.spec.length, np.nan, np.float32)
-        await mallory.send(*mallory.update(tag.by(mallory.name), bad, num_samples=14, ue=[0, 1], took_s=[0.1, 0.1]))
+        update = np.full(mallory.spec.length, value, np.float32)
+        said = {"num_samples": 14, "ue": [0, 1], "took_s": [0.1, 0.1], **head}
+        await mallory.send(*mallory.update(tag.by(mallory.name), update, **said))
         await mallory.next("refusal")
         return mallory.refusals
 
-    assert attempt(cloud, work) == ["nonfinite"]
+    assert attempt(cloud, work) == [code]
     assert cloud.record.aggregated == (1,)
     assert cloud.deployment.executor.timings[-1].measured_s < 20.0
 

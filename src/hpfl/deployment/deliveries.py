@@ -1,5 +1,6 @@
 """What passes between the cloud's streams and its rounds: models down, held and delivered updates up."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -83,4 +84,6 @@ def _upload_of(begin: Any) -> tuple[list[int], list[float]]:
     """Whose updates an edge's update holds, and their seconds."""
     if len(begin.ue) != len(begin.took_s) or len(set(begin.ue)) != len(begin.ue):
         raise RefusedError("shape", f"an update lists {len(begin.ue)} UEs and {len(begin.took_s)} times")
+    if not all(0.0 <= seconds < math.inf for seconds in begin.took_s):
+        raise RefusedError("nonfinite", "an update lists seconds that are undefined, infinite or negative")
     return list(begin.ue), list(begin.took_s)
