@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import hpfl
 from hpfl.cli import app
+from hpfl.deployment.certificates import write_secret
 from hpfl.deployment.local import LocalOptions, Supervisor, laid_out, lay_out
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, read_settings
 from hpfl.deployment.status import read_status
@@ -186,6 +187,15 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("hpfl: ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_key_written_over_a_readable_file_is_its_owners_alone(tmp_path):
+    path = tmp_path / "ca.key"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    write_secret(path, b"new")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_bytes() == b"new"
 
 
 def test_paths_in_a_file_start_at_its_folder(tmp_path):
