@@ -7,7 +7,7 @@ from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.assembly import edge_roster, ue_roster
-from hpfl.deployment.checks import CheckedSketch, check_edge_sketch
+from hpfl.deployment.checks import CheckedSketch, check_edge_sketch, check_speaker
 from hpfl.deployment.deliveries import Delivered, Held, Model, NobodyError, StoppedError, delivered_of
 from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Collecting, asked_until, until
@@ -218,7 +218,7 @@ class Cloud:
         """An edge's sketch, its UEs' figures, a request for the model, or that it has no update."""
         match frame.WhichOneof("body"):
             case "sketch":
-                self._take_sketch(child.number, tag, frame.sketch)
+                self._take_sketch(child, tag, frame.sketch)
             case "figures" if self._evaluating is not None:
                 self._evaluating.take(tag, child.number, frame.figures, allowed=self._ues[child.number])
             case "request":
@@ -228,16 +228,15 @@ class Cloud:
             case kind:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
 
-    def _take_sketch(self, edge: int, tag: Tag, sketch: Any) -> None:
-        held = Held(tag, self._checked(edge, sketch))
-        if tag.run != self.run:
-            raise RefusedError("run", f"a sketch of run {tag.run!r} came, this is run {self.run!r}")
+    def _take_sketch(self, child: Child, tag: Tag, sketch: Any) -> None:
+        check_speaker(tag, name=child.name, run=self.run)
+        edge, held = child.number, Held(tag, self._checked(child.number, sketch))
         if edge in self.held and self.held[edge].tag.about_same_model(tag):
             raise RefusedError("repeated", f"a second sketch of edge {edge} came")
         if not self._is_valid(edge, held):
             raise RefusedError("stale", f"a sketch about the model of round {tag.base_round} came")
         self.held[edge] = held
-        self.hub.children[edge].asked_again = False
+        child.asked_again = False
         self._changed.set()
 
     def _checked(self, edge: int, sketch: Any) -> CheckedSketch:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import grpc
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.checks import check_hello
+from hpfl.deployment.checks import check_hello, check_name
 from hpfl.deployment.gathering import until
 from hpfl.deployment.inbox import Inbox
 from hpfl.deployment.logs import log
@@ -249,8 +249,7 @@ class Hub:
         if came is None:
             return
         tag, content = came
-        if tag.node != child.name:
-            raise RefusedError("identity", f"{tag.node!r} speaks with the certificate of {child.name!r}")
+        check_name(tag, name=child.name)
         if isinstance(content, Arrival):
             self._parent.take_vector(child, content)
         else:
