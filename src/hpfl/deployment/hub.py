@@ -37,7 +37,6 @@ class Child:
     hello: Any
     task: Any = None
     received_bytes: int = 0
-    sent_bytes: int = 0
     refusals: int = 0
     asked_again: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -55,7 +54,6 @@ class Child:
             log("child does not read", level=logging.WARNING, child=self.name)
             self.drop()
             raise
-        self.sent_bytes += len(frame)
 
     def drop(self) -> None:
         """End the stream."""
