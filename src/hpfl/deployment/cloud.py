@@ -253,10 +253,9 @@ class Cloud:
         held = self.held.get(edge)
         if held is None or not held.tag.about_same_model(arrival.tag):
             raise RefusedError("unexpected", f"edge {edge} delivers what it has announced no longer")
-        bounds = self._experiment.bounds
-        uniform = self._experiment.edge_settings.weighting == "uniform"
+        bounds, weigh = self._experiment.bounds, self._experiment.weight
         seconds = self._collecting[edge].waited(edge)
-        self.delivered[edge] = delivered_of(arrival, held, bounds=bounds, uniform=uniform, seconds=seconds)
+        self.delivered[edge] = delivered_of(arrival, held, bounds=bounds, weigh=weigh, seconds=seconds)
         self.metrics.accepted.inc()
 
     def _take_request(self, child: Child) -> None:

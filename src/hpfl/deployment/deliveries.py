@@ -1,6 +1,7 @@
 """What passes between the cloud's streams and its rounds: models down, held and delivered updates up."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -63,8 +64,13 @@ class Delivered:
     seconds: float
 
 
-def delivered_of(arrival: Arrival, held: Held, *, bounds: Bounds, uniform: bool, seconds: float) -> Delivered:
-    """An edge's update, if it is finite, not too large, and for UEs and samples that the edge has announced."""
+def delivered_of(
+    arrival: Arrival, held: Held, *, bounds: Bounds, weigh: Callable[[int], float], seconds: float
+) -> Delivered:
+    """An edge's update, if it is finite, not too large, and for UEs and samples that the edge has announced.
+
+    `weigh` gives the weight that so many samples have.
+    """
     begin = arrival.begin
     ues, ue_seconds = _upload_of(begin)
     samples = dict(zip(held.sketch.ues.tolist(), held.sketch.samples.tolist(), strict=True))
@@ -74,7 +80,7 @@ def delivered_of(arrival: Arrival, held: Held, *, bounds: Bounds, uniform: bool,
     if begin.num_samples != total:
         raise RefusedError("samples", f"{begin.num_samples} samples came with an update, announced were {total}")
     many = Bounds(update_norm=bounds.update_norm, num_samples=_ANY_COUNT)
-    check_weight(begin.weight, total, wanted=1.0 if uniform else float(total), bounds=many)
+    check_weight(begin.weight, total, wanted=weigh(total), bounds=many)
     vector = arrival.vector()
     squared = check_update(vector, many)
     return Delivered(held.tag.base_round, vector, begin.weight, squared, ues, ue_seconds, seconds)

@@ -211,7 +211,6 @@ class Edge:
         if link is None:
             raise ConnectionError("the cloud is gone; the update is kept")
         ues = sorted(finished.seconds)
-        uniform = self._experiment.edge_settings.weighting == "uniform"
 
         async def work(send: Any) -> None:
             await send_vector(
@@ -220,7 +219,7 @@ class Edge:
                 finished.update,
                 within_s=order.upload_s if order.paced else 0.0,
                 purpose=pb.UPDATE,
-                weight=1.0 if uniform else float(finished.num_samples),
+                weight=self._experiment.weight(finished.num_samples),
                 num_samples=finished.num_samples,
                 ue=ues,
                 took_s=[finished.seconds[ue] for ue in ues],
