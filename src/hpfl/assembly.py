@@ -1,27 +1,36 @@
 """What a configuration means for simulated and real runs alike: constants, machines, who has which data."""
 
 from dataclasses import dataclass
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.config import Config
+from hpfl.config import Config, ConfigError, NetworkConfig
 from hpfl.config.fields import distribution
 from hpfl.data.dataset import Dataset
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.learning import LocalTraining, Products
+from hpfl.network.channel import PathGain, PathLoss
 from hpfl.network.distributions import whole_numbers
+from hpfl.network.sionna_paths import SionnaPathLoss
 from hpfl.network.topology import FleetSpec
+from hpfl.network.tr38901 import UrbanPathLoss
 from hpfl.planning.estimates import UNPRICED
 from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.training.cloud import CloudSettings
 from hpfl.training.state import TrainState, initial_state
+from hpfl.units import db_to_linear
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+_BASE_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
+_UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
+"""Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +77,27 @@ def fleet_spec(config: Config) -> FleetSpec:
         ue_distance_m=distribution(network.ue_distance_m),
         edge_distance_m=distribution(network.edge_distance_m),
     )
+
+
+def path_losses(network: NetworkConfig) -> tuple[PathGain, PathGain]:
+    """Mean gains by distance: between UEs and edges, and between edges and the cloud."""
+    return (
+        _path(network, network.ue_path_loss, gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
+        _path(network, network.edge_path_loss, gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
+    )
+
+
+def _path(network: NetworkConfig, name: str, *, gain_db: float, terminal_m: float) -> PathGain:
+    """The paper's power law, or TR 38.901's formulas with the base stations' usual heights."""
+    if name == "power-law":
+        return PathLoss(gain_at_1m_linear=db_to_linear(gain_db), exponent=network.path_loss_exponent)
+    scenario: Literal["umi", "uma"] = "umi" if name.endswith("umi") else "uma"
+    base_m, carrier_ghz = _BASE_HEIGHT_M[scenario], network.carrier_ghz
+    if not name.startswith("sionna"):
+        return UrbanPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
+    if find_spec("sionna") is None:
+        raise ConfigError(f"path loss {name} needs Sionna: pip install sionna-no-rt; {scenario} does without")
+    return SionnaPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
 
 
 def cloud_settings(config: Config) -> CloudSettings:

@@ -36,8 +36,8 @@ class Mallory:
         self.call = self.channel.stream_stream(METHOD)()
         self.inbox = Inbox(lambda tag, begin: self.spec)
 
-    async def hello(self, *, num_samples=7, tag=None):
-        hello = pb.Hello(version=VERSION, fingerprint=self.fingerprint, num_samples=num_samples)
+    async def hello(self, *, num_samples=7, tag=None, **more):
+        hello = pb.Hello(version=VERSION, fingerprint=self.fingerprint, num_samples=num_samples, **more)
         await self.call.write(encode(tag or Tag(node=self.name), hello=hello))
 
     async def next(self, kind, within_s=10.0):

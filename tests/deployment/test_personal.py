@@ -134,6 +134,12 @@ def test_data_come_from_a_folder_or_a_function(tmp_path, certificates, monkeypat
         own_data(str(tmp_path), config, 0)
 
 
+def test_a_file_of_tensors_that_is_damaged_is_refused_in_a_sentence(tmp_path, certificates):
+    (tmp_path / "data.safetensors").write_bytes(b"\xff" * 64)
+    with pytest.raises(DatasetError, match="holds no data"):
+        own_data(str(tmp_path), Nodes(certificates).config, 0)
+
+
 def test_a_folder_with_pickled_objects_is_refused(tmp_path, certificates):
     for name in ("inputs", "targets", "test_inputs", "test_targets"):
         np.save(tmp_path / f"{name}.npy", np.array([{"not": "numbers"}], dtype=object))

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,9 @@ from typer.testing import CliRunner
 
 import hpfl
 from hpfl.cli import app
+from hpfl.deployment.certificates import write_secret
 from hpfl.deployment.local import LocalOptions, Supervisor, laid_out, lay_out
+from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, read_settings
 from hpfl.deployment.status import read_status
 from hpfl.rng import Streams
@@ -186,6 +189,26 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("hpfl: ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_key_written_over_a_readable_file_is_its_owners_alone(tmp_path):
+    path = tmp_path / "ca.key"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+    write_secret(path, b"new")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("address", ["localhost:abc", "localhost", "localhost:", "127.0.0.1:70000", "127.0.0.1:-1"])
+def test_an_address_for_metrics_that_is_none_is_refused_in_a_sentence(address):
+    with pytest.raises(SettingsError, match="wanted host:port"):
+        Metrics().serve(address)
+
+
+def test_an_address_for_metrics_that_is_taken_is_refused_in_a_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SettingsError, match="cannot be served"):
+        Metrics().serve(f"127.0.0.1:{taken.getsockname()[1]}")
 
 
 def test_paths_in_a_file_start_at_its_folder(tmp_path):

@@ -38,3 +38,33 @@ def test_an_edge_that_is_not_called_waits(certificates, tmp_path):
     phases = {row["phase"] for row in rows if row["edge"] == 1 and row["round"] == 1}
     assert "waiting" in phases
     assert not phases & {"edge_upload", "backhaul", "aggregated"}
+
+
+def uplink_bits(certificates, *overrides):
+    """Of each round: all bits, and those of the timeline; with the bits of one model."""
+    found = []
+
+    def watch(state, record):
+        found.append((record.uplink_bits, float(record.phases.bits.sum())))
+        return True
+
+    with Nodes(certificates, *overrides, "training.rounds=2", tiny=True) as nodes:
+        nodes.start_all()
+        nodes.play(watch=watch)
+        return found, nodes.deployment.executor.links.model_bits
+
+
+def test_bits_of_sketches_count_in_the_round_they_were_sent_in(certificates):
+    """Edge 1 is never called: it sends its sketches, of 64 float64 each, in the first round alone."""
+    found, model_bits = uplink_bits(certificates, "planning.planner=scripted", "planning.script=[[0]]")
+    sketch_bits = 64 * 64
+    assert found == [
+        (3 * model_bits + 6 * sketch_bits, 3 * model_bits),
+        (3 * model_bits + 3 * sketch_bits, 3 * model_bits),
+    ]
+
+
+def test_bits_of_uploads_are_of_all_edge_rounds_and_of_no_backhaul_that_is_not_there(certificates):
+    one_edge = ("network.edges=1", "planning.max_edges=1", "network.backhaul=false", "training.edge_rounds=3")
+    found, model_bits = uplink_bits(certificates, *one_edge)
+    assert found == [(6 * model_bits + 2 * 64 * 64, 6 * model_bits)] * 2

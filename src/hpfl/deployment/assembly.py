@@ -5,19 +5,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.assembly import fleet_spec, touched_samples
+from hpfl.assembly import fleet_spec, path_losses, touched_samples
 from hpfl.config import Config
 from hpfl.data.sources import DATASETS
 from hpfl.deployment.settings import NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
 from hpfl.learning import Task, make_task
-from hpfl.network.channel import FADINGS, Fading, PathLoss
+from hpfl.network.channel import FADINGS, Fading
+from hpfl.network.energy import compute_j
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
 from hpfl.training.sketch import DEFAULT_WIDTH
-from hpfl.units import db_to_linear, dbm_to_w
+from hpfl.units import dbm_to_w
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -75,6 +76,16 @@ class LinkModel:
     model_bits: float
     streams: Streams
 
+    @property
+    def ue_bits(self) -> float:
+        """Bits of a UE's uploads in all edge rounds."""
+        return self.model_bits * self.config.training.edge_rounds
+
+    @property
+    def edge_bits(self) -> float:
+        """Bits of an edge's upload; none where the one edge is the cloud."""
+        return self.model_bits if self.config.network.backhaul else 0.0
+
     def links(self, round_number: int, members: IntArray, samples: IntArray) -> Links:
         """Links of the UEs `members` (sorted, with `samples` each) and of all edges, as the simulator draws them.
 
@@ -84,22 +95,26 @@ class LinkModel:
         fleet = self._fleet(members, samples)
         ue_fading, edge_fading = self._fading(round_number // network.coherence_rounds, fleet)
         noise = dbm_to_w(network.noise_dbm_per_hz)
-        exponent = network.path_loss_exponent
-        ue_path = PathLoss(gain_at_1m_linear=db_to_linear(network.ue_gain_db), exponent=exponent)
-        edge_path = PathLoss(gain_at_1m_linear=db_to_linear(network.edge_gain_db), exponent=exponent)
+        ue_path, edge_path = path_losses(network)
+        ue_gain = ue_path.gain(fleet.ue_distance_m, self.streams.at("path/ue")) * ue_fading
         return Links(
-            edge_gain=edge_path.gain(fleet.edge_distance_m) * edge_fading,
+            edge_gain=edge_path.gain(fleet.edge_distance_m, self.streams.at("path/edge")) * edge_fading,
             edge_power_w=fleet.edge_power_w,
             edge_noise_w_per_hz=np.full(fleet.num_edges, noise),
-            edge_bits=np.full(fleet.num_edges, self.model_bits if network.backhaul else 0.0),
+            edge_bits=np.full(fleet.num_edges, self.edge_bits),
             members=members,
             edge_of_ue=fleet.edge_of_ue[members],
-            ue_gain=(ue_path.gain(fleet.ue_distance_m) * ue_fading)[members],
+            ue_gain=ue_gain[members],
             ue_power_w=fleet.ue_power_w[members],
             ue_noise_w_per_hz=np.full(members.size, noise),
-            ue_bits=np.full(members.size, self.model_bits * self.config.training.edge_rounds),
+            ue_bits=np.full(members.size, self.ue_bits),
             compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
         )
+
+    def compute_j(self, members: IntArray, samples: IntArray) -> FloatArray:
+        """Modelled joules of computing on one model, of the UEs `members` with `samples` each."""
+        fleet = self._fleet(members, samples)
+        return compute_j(self._compute_s(fleet)[members], fleet.cpu_hz[members])
 
     def cpu_hz(self) -> FloatArray:
         """CPU frequencies of all UEs, Hz."""

@@ -78,6 +78,13 @@ def refuse_what_only_a_simulator_can(config: Config) -> None:
         raise SettingsError('training.trigger is "first"; a deployed cloud waits for the edges it called')
     if config.life.on:
         raise SettingsError("section life is in use; a deployed network leaves, fails and moves by itself")
+    for name in ("trace", "write_trace"):
+        if getattr(config.network, name):
+            raise SettingsError(f"network.{name} is given; only a simulation is replayed from a trace or writes one")
+    if config.network.coherence_s:
+        raise SettingsError(
+            "network.coherence_s is given; a deployed cloud plans once a round: give network.coherence_rounds"
+        )
 
 
 def _every(executor: DeployedExecutor, config: Config) -> Evaluate:

@@ -104,8 +104,9 @@ def role_of(name: str) -> Role:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """A file that its owner alone can read, from the first instant on."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """A file that its owner alone can read, from the first instant on, whatever was there before."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
 

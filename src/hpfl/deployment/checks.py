@@ -35,18 +35,22 @@ def check_hello(hello: Any, *, fingerprint: str, tag: Tag, name: str) -> None:
     """Refuse other protocols, other configurations and borrowed names."""
     if hello.version != VERSION:
         raise RefusedError("version", f"protocol version {hello.version} came, wanted {VERSION}")
-    if tag.node != name:
-        raise RefusedError("identity", f"{tag.node!r} speaks with the certificate of {name!r}")
+    check_name(tag, name=name)
     if hello.fingerprint != fingerprint:
         raise RefusedError(
             "configuration", f"{name} runs configuration {hello.fingerprint!r}, here it is {fingerprint!r}"
         )
 
 
-def check_speaker(tag: Tag, *, name: str, run: str) -> None:
-    """Refuse messages in another's name or of another run."""
+def check_name(tag: Tag, *, name: str) -> None:
+    """Refuse messages in another's name."""
     if tag.node != name:
         raise RefusedError("identity", f"{tag.node!r} speaks with the certificate of {name!r}")
+
+
+def check_speaker(tag: Tag, *, name: str, run: str) -> None:
+    """Refuse messages in another's name or of another run."""
+    check_name(tag, name=name)
     if tag.run != run:
         raise RefusedError("run", f"a message of run {tag.run!r} came, this is run {run!r}")
 

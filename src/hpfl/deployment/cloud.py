@@ -7,7 +7,7 @@ from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.assembly import edge_roster, ue_roster
-from hpfl.deployment.checks import CheckedSketch, check_edge_sketch
+from hpfl.deployment.checks import CheckedSketch, check_edge_sketch, check_speaker
 from hpfl.deployment.deliveries import Delivered, Held, Model, NobodyError, StoppedError, delivered_of
 from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Collecting, asked_until, until
@@ -17,7 +17,7 @@ from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import CloudNodeSettings
-from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames
+from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode
 
 _AT_ONCE = 16
 
@@ -37,8 +37,9 @@ class Cloud:
         self._roster = edge_roster(settings.edges, experiment.config)
         self._ues = [set(ue_roster([], experiment.config, k).values()) for k in self._roster.values()]
         self._model: Model | None = None
-        self._valid: dict[int, bytes] = {}
+        self._valid: dict[int, Tag] = {}
         self._sent: dict[int, Child] = {}
+        self._answered: set[Child] = set()
         self._changed = asyncio.Event()
         self._collecting: dict[int, Collecting] = {}
         self._evaluating: Evaluating | None = None
@@ -61,8 +62,8 @@ class Cloud:
             self._sent.clear()
         return self._model
 
-    def accept_only(self, valid: Mapping[int, bytes]) -> None:
-        """Name the model that each edge's update may be computed on, beside the current one."""
+    def accept_only(self, valid: Mapping[int, Tag]) -> None:
+        """Name the model (digest and round) that each edge's update may be computed on, beside the current one."""
         self._valid = dict(valid)
 
     async def observe(self) -> dict[int, Held]:
@@ -217,7 +218,7 @@ class Cloud:
         """An edge's sketch, its UEs' figures, a request for the model, or that it has no update."""
         match frame.WhichOneof("body"):
             case "sketch":
-                self._take_sketch(child.number, tag, frame.sketch)
+                self._take_sketch(child, tag, frame.sketch)
             case "figures" if self._evaluating is not None:
                 self._evaluating.take(tag, child.number, frame.figures, allowed=self._ues[child.number])
             case "request":
@@ -227,16 +228,15 @@ class Cloud:
             case kind:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
 
-    def _take_sketch(self, edge: int, tag: Tag, sketch: Any) -> None:
-        held = Held(tag, self._checked(edge, sketch))
-        if tag.run != self.run:
-            raise RefusedError("run", f"a sketch of run {tag.run!r} came, this is run {self.run!r}")
+    def _take_sketch(self, child: Child, tag: Tag, sketch: Any) -> None:
+        check_speaker(tag, name=child.name, run=self.run)
+        edge, held = child.number, Held(tag, self._checked(child.number, sketch))
         if edge in self.held and self.held[edge].tag.about_same_model(tag):
             raise RefusedError("repeated", f"a second sketch of edge {edge} came")
         if not self._is_valid(edge, held):
             raise RefusedError("stale", f"a sketch about the model of round {tag.base_round} came")
         self.held[edge] = held
-        self.hub.children[edge].asked_again = False
+        child.asked_again = False
         self._changed.set()
 
     def _checked(self, edge: int, sketch: Any) -> CheckedSketch:
@@ -246,24 +246,27 @@ class Cloud:
 
     def _is_valid(self, edge: int, held: Held) -> bool:
         """Whether an update may be aggregated: computed on the model in the books, or on the current one."""
-        current = self._model is not None and held.tag.base == self._model.tag.base
-        return held.tag.run == self.run and (current or held.tag.base == self._valid.get(edge, b""))
+        current = self._model.tag if self._model is not None else None
+        return any(tag is not None and held.tag.about_same_model(tag) for tag in (current, self._valid.get(edge)))
 
     def _deliver(self, edge: int, arrival: Arrival) -> None:
         held = self.held.get(edge)
         if held is None or not held.tag.about_same_model(arrival.tag):
             raise RefusedError("unexpected", f"edge {edge} delivers what it has announced no longer")
-        bounds = self._experiment.bounds
-        uniform = self._experiment.edge_settings.weighting == "uniform"
+        bounds, weigh = self._experiment.bounds, self._experiment.weight
         seconds = self._collecting[edge].waited(edge)
-        self.delivered[edge] = delivered_of(arrival, held, bounds=bounds, uniform=uniform, seconds=seconds)
+        self.delivered[edge] = delivered_of(arrival, held, bounds=bounds, weigh=weigh, seconds=seconds)
         self.metrics.accepted.inc()
 
     def _take_request(self, child: Child) -> None:
         if self._model is None:
             raise RefusedError("unexpected", "there is no model yet")
-        model = self._model
-        self.hub.send_all(list(vector_frames(model.tag, model.vector, purpose=pb.GLOBAL)), [child], at_once=1)
+        if child in self._answered:
+            return  # what is on its way answers this one too
+        sending = self.hub.send_all(list(self._model.global_frames), [child], at_once=1)
+        if sending is not None:
+            self._answered.add(child)
+            sending.add_done_callback(lambda _: self._answered.discard(child))
 
     def _declined(self, child: Child, tag: Tag) -> None:
         """An edge has not got the model it is asked about, or no update for an order: it needs the current model."""

@@ -1,8 +1,12 @@
 """What passes between the cloud's streams and its rounds: models down, held and delivered updates up."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import Bounds, CheckedSketch, check_update, check_weight
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, Tag, Vector, digest_of, vector_frames
@@ -33,6 +37,11 @@ class Model:
         tag = Tag(run=run, round=round_number, base_round=round_number, node=node, base=base)
         return Model(tag, vector, tuple(vector_frames(tag, vector, purpose=purpose)))
 
+    @cached_property
+    def global_frames(self) -> tuple[bytes, ...]:
+        """The same model for UEs that fetch it: made into frames once, when the first asks."""
+        return tuple(vector_frames(self.tag, self.vector, purpose=pb.GLOBAL))
+
 
 @dataclass(frozen=True)
 class Held:
@@ -55,8 +64,13 @@ class Delivered:
     seconds: float
 
 
-def delivered_of(arrival: Arrival, held: Held, *, bounds: Bounds, uniform: bool, seconds: float) -> Delivered:
-    """An edge's update, if it is finite, not too large, and for UEs and samples that the edge has announced."""
+def delivered_of(
+    arrival: Arrival, held: Held, *, bounds: Bounds, weigh: Callable[[int], float], seconds: float
+) -> Delivered:
+    """An edge's update, if it is finite, not too large, and for UEs and samples that the edge has announced.
+
+    `weigh` gives the weight that so many samples have.
+    """
     begin = arrival.begin
     ues, ue_seconds = _upload_of(begin)
     samples = dict(zip(held.sketch.ues.tolist(), held.sketch.samples.tolist(), strict=True))
@@ -66,7 +80,7 @@ def delivered_of(arrival: Arrival, held: Held, *, bounds: Bounds, uniform: bool,
     if begin.num_samples != total:
         raise RefusedError("samples", f"{begin.num_samples} samples came with an update, announced were {total}")
     many = Bounds(update_norm=bounds.update_norm, num_samples=_ANY_COUNT)
-    check_weight(begin.weight, total, wanted=1.0 if uniform else float(total), bounds=many)
+    check_weight(begin.weight, total, wanted=weigh(total), bounds=many)
     vector = arrival.vector()
     squared = check_update(vector, many)
     return Delivered(held.tag.base_round, vector, begin.weight, squared, ues, ue_seconds, seconds)
@@ -76,4 +90,6 @@ def _upload_of(begin: Any) -> tuple[list[int], list[float]]:
     """Whose updates an edge's update holds, and their seconds."""
     if len(begin.ue) != len(begin.took_s) or len(set(begin.ue)) != len(begin.ue):
         raise RefusedError("shape", f"an update lists {len(begin.ue)} UEs and {len(begin.took_s)} times")
+    if not all(0.0 <= seconds < math.inf for seconds in begin.took_s):
+        raise RefusedError("nonfinite", "an update lists seconds that are undefined, infinite or negative")
     return list(begin.ue), list(begin.took_s)

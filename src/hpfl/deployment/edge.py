@@ -186,6 +186,7 @@ class Edge:
         rounds = settings.edge_rounds
         seconds = zip(order.ue, order.ue_compute_s, order.ue_upload_s, strict=True)
         plan = {ue: (c / rounds, u / rounds) for ue, c, u in seconds if ue in base.gathering.sketches}
+        announced = {ue: sketch.num_samples for ue, sketch in base.gathering.sketches.items()}
         total = np.zeros(self._experiment.spec.length)
         took: dict[int, float] = {}
         for edge_round in range(rounds):
@@ -196,13 +197,13 @@ class Edge:
                 gathering = await self.flock.sketched(inner, start, set(plan))
                 plan = {ue: plan[ue] for ue in plan if ue in gathering.sketches}
             mean, took = await self.flock.collected(
-                inner, plan, paced=order.paced, within_s=order.phase_deadline_s / rounds
+                inner, plan, announced, paced=order.paced, within_s=order.phase_deadline_s / rounds
             )
             if not took:
                 return None
             total += mean.value()
             plan = {ue: plan[ue] for ue in took}
-        samples = sum(self.flock.samples[ue] for ue in took)
+        samples = sum(announced[ue] for ue in took)
         return Finished(tag, total.astype(base.vector.dtype), samples, took)
 
     async def _upload(self, finished: Finished, tag: Tag, order: Any) -> None:
@@ -210,7 +211,6 @@ class Edge:
         if link is None:
             raise ConnectionError("the cloud is gone; the update is kept")
         ues = sorted(finished.seconds)
-        uniform = self._experiment.edge_settings.weighting == "uniform"
 
         async def work(send: Any) -> None:
             await send_vector(
@@ -219,7 +219,7 @@ class Edge:
                 finished.update,
                 within_s=order.upload_s if order.paced else 0.0,
                 purpose=pb.UPDATE,
-                weight=1.0 if uniform else float(finished.num_samples),
+                weight=self._experiment.weight(finished.num_samples),
                 num_samples=finished.num_samples,
                 ue=ues,
                 took_s=[finished.seconds[ue] for ue in ues],

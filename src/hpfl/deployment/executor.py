@@ -24,12 +24,12 @@ from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
 from hpfl.training.loop import received
 from hpfl.training.record import EvaluationSummary
-from hpfl.training.sketch import BITS_PER_FLOAT
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
+_SKETCH_NUMBER_BITS = 64
 _DIGEST = "digest"  # of the model each edge holds, in the executor's memory between rounds
 
 
@@ -88,6 +88,8 @@ class DeployedExecutor:
             clock={_DIGEST: digests},
             sketches=sketches,
             spent_s=spent_s,
+            spent_bits=self._sketch_bits(held, state.round),
+            spent_j=self._computed_j(held, state.round),
             active=active,
             dropped=rebased,
             base_round=base_round,
@@ -106,7 +108,7 @@ class DeployedExecutor:
         return Outcome(
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
-            uplink_bits=self._uplink_bits(came, held),
+            uplink_bits=sum((len(one.ues) * self.links.ue_bits + self.links.edge_bits for one in came.values()), 0.0),
             joules=self._joules(observation.links, plan, came),
             clock=observation.clock,
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
@@ -125,7 +127,8 @@ class DeployedExecutor:
             latency_s=measured_s,
             time_scale=self.settings.time_scale,
             computing_s=modelled,
-            model_bits=self.links.model_bits,
+            ue_bits=self.links.ue_bits,
+            edge_bits=self.links.edge_bits,
         )
 
     @property
@@ -161,20 +164,30 @@ class DeployedExecutor:
 
     async def _publish(self, state: TrainState) -> None:
         self.cloud.publish(as_vector(state.params), round_number=state.round)
-        digests = self._digests(state)
-        fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound)
-        self.cloud.accept_only({edge: digests[edge].tobytes() for edge in np.flatnonzero(fresh_enough).tolist()})
+        digests, run = self._digests(state), self.cloud.run
+        fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound) & digests.any(axis=1)
+        self.cloud.accept_only(
+            {
+                edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
+                for edge in np.flatnonzero(fresh_enough).tolist()
+            }
+        )
 
     def _digests(self, state: TrainState) -> NDArray[np.uint8]:
         known = state.clock.get(_DIGEST)
         return np.zeros((len(state.base_round), DIGEST_BYTES), np.uint8) if known is None else known
 
     def _links_of(self, round_number: int, held: Mapping[int, Held]) -> Links:
-        nobody: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-        ues = np.concatenate([held[edge].sketch.ues for edge in sorted(held)] or nobody)
-        samples = np.concatenate([held[edge].sketch.samples for edge in sorted(held)] or nobody)
-        order = np.argsort(ues, kind="stable")
-        return self.links.links(round_number, ues[order], samples[order])
+        return self.links.links(round_number, *_ues_of(held))
+
+    def _computed_j(self, held: Mapping[int, Held], round_number: int) -> NDArray[np.float64] | None:
+        """Joules of the UEs that computed on this round's model, where the experiment plans on sketches."""
+        if not self.links.config.planning.sketches:
+            return None
+        ues, samples = _ues_of(_started(held, round_number))
+        joules = np.zeros(self.links.config.network.num_ues)
+        joules[ues] = self.links.compute_j(ues, samples)
+        return joules
 
     def _order(self, round_number: int, held: Held, links: Links, plan: Plan) -> tuple[Tag, Any]:
         scale = self.settings.time_scale
@@ -216,16 +229,14 @@ class DeployedExecutor:
         self.timings.append(timing)
         self.on_timing(timing)
 
-    def _uplink_bits(self, came: Mapping[int, Delivered], held: Mapping[int, Held]) -> float:
-        """Bits of the updates that came, on both hops, and of all sketches."""
-        bits, rounds = self.links.model_bits, self.links.config.training.edge_rounds
-        width = sketch_width(self.links.config)
-        sketches = sum(1 + int(one.sketch.ues.size) for one in held.values()) * width * BITS_PER_FLOAT * 2
-        backhaul = bits if self.links.config.network.backhaul else 0.0
-        return float(sum(len(one.ues) * bits * rounds + backhaul for one in came.values()) + sketches)
+    def _sketch_bits(self, held: Mapping[int, Held], round_number: int) -> float:
+        """Bits of the sketches about this round's model, on both hops."""
+        backhaul = int(self.links.config.network.backhaul)
+        sketches = sum(int(one.sketch.ues.size) + backhaul for one in _started(held, round_number).values())
+        return float(sketches * sketch_width(self.links.config) * _SKETCH_NUMBER_BITS)
 
     def _joules(self, links: Links, plan: Plan, came: Mapping[int, Delivered]) -> NDArray[np.float64]:
-        """Modelled energy of the UEs that delivered: computing, and sending at the planned power and pace."""
+        """Modelled energy of the UEs that delivered: computing after the order, and sending at the planned power."""
         joules = np.zeros(self.links.config.network.num_ues)
         ues = np.array(sorted(ue for one in came.values() for ue in one.ues), dtype=np.int64)
         at = np.searchsorted(links.members, ues)
@@ -269,6 +280,20 @@ def summary_of(evaluation: Evaluation) -> EvaluationSummary:
         global_accuracy=_mean(evaluation.global_accuracy),
         personalised_accuracy_p10=_low(evaluation.personalised_accuracy),
     )
+
+
+def _started(held: Mapping[int, Held], round_number: int) -> dict[int, Held]:
+    """The edges that computed on this round's model; the others hold what an earlier round has counted."""
+    return {edge: one for edge, one in held.items() if one.tag.base_round == round_number}
+
+
+def _ues_of(held: Mapping[int, Held]) -> tuple[IntArray, IntArray]:
+    """The UEs under some edges by their numbers, and the samples of each."""
+    nobody: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+    ues = np.concatenate([one.sketch.ues for one in held.values()] or nobody)
+    samples = np.concatenate([one.sketch.samples for one in held.values()] or nobody)
+    order = np.argsort(ues, kind="stable")
+    return ues[order], samples[order]
 
 
 def _mean(values: NDArray[np.float64]) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
@@ -38,7 +39,6 @@ class Flock:
         self.metrics = Metrics()
         self.name = settings.name
         self.run = ""
-        self.samples: dict[int, int] = {}
         self.gathering: Gathering | None = None
         self.visitors: set[Child] = set()
         self.visited = asyncio.Event()
@@ -100,12 +100,15 @@ class Flock:
         return only is not None or not early or len(self.hub.children) == len(self._roster)
 
     async def collected(
-        self, tag: Tag, plan: Seconds, *, paced: bool, within_s: float
+        self, tag: Tag, plan: Seconds, samples: Mapping[int, int], *, paced: bool, within_s: float
     ) -> tuple[RunningMean, dict[int, float]]:
-        """The mean of the updates of the UEs in a plan, and the seconds each took; who is late is left out."""
+        """The mean of the updates of the UEs in a plan, and the seconds each took; who is late is left out.
+
+        `samples` is how many were announced for each UE: an update that comes with another number is refused.
+        """
         mean = self._mean
         mean.restart()
-        collecting = Collecting(tag.by(self.name), lambda number, arrival: self._add(mean, number, arrival))
+        collecting = Collecting(tag.by(self.name), lambda number, arrival: self._add(mean, samples[number], arrival))
         self._collecting = collecting
         turn = asyncio.Semaphore(self._slots)
         crowd = min(1.0, self._slots / max(len(plan), 1))  # several waves, each faster: together as long as planned
@@ -159,20 +162,18 @@ class Flock:
     # what the hub calls
 
     def greet(self, child: Child, tag: Tag) -> Tag:
-        """Note a UE's samples, and the update it may still hold."""
+        """Note the update a UE may still hold."""
         hello, gathering = child.hello, self.gathering
         if not 1 <= hello.num_samples <= self._experiment.bounds.num_samples:
             raise RefusedError("samples", f"{hello.num_samples} samples are declared")
         own = gathering.tag if gathering else Tag(run=self.run, node=self.name)
         if hello.visitor:
             return own
-        known = self.samples.get(child.number)
-        if gathering and hello.holds and tag.about_same_model(gathering.tag) and known in {None, hello.num_samples}:
+        if gathering and hello.holds and tag.about_same_model(gathering.tag):
             sketch = check_sketch(hello.sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
             self._check_samples(sketch.weight, sketch.num_samples, hello.num_samples)
             gathering.sketches.setdefault(child.number, sketch)
             gathering.changed.set()
-        self.samples[child.number] = hello.num_samples
         return own
 
     async def attached(self, child: Child) -> None:
@@ -184,8 +185,10 @@ class Flock:
             await child.send(*self._frames)
 
     def detached(self, child: Child) -> None:
-        """Nothing more will come from this UE."""
-        self.visitors.discard(child)
+        """Nothing more will come on this stream; a visitor's end says nothing of the UE that trains."""
+        if child.hello.visitor:
+            self.visitors.discard(child)
+            return
         if self._collecting is not None:
             self._collecting.give_up(child.number)
         for waiting in (self.gathering, self._evaluating):
@@ -207,10 +210,12 @@ class Flock:
     def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
         """A UE's sketch or its figures."""
         kind = frame.WhichOneof("body")
+        if child.hello.visitor:
+            raise RefusedError("unexpected", f"a {kind} came from a visitor")
         if kind == "sketch" and self.gathering is not None:
             self.gathering.check(tag, child.number)
             sketch = check_sketch(frame.sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
-            self._check_samples(sketch.weight, sketch.num_samples, self.samples[child.number])
+            self._check_samples(sketch.weight, sketch.num_samples, child.hello.num_samples)
             self.gathering.take(child.number, sketch)
             child.asked_again = False
         elif kind == "figures" and self._evaluating is not None:
@@ -230,9 +235,9 @@ class Flock:
         else:
             raise RefusedError("unexpected", "what was declined had not been asked for")
 
-    def _add(self, mean: RunningMean, number: int, arrival: Arrival) -> None:
+    def _add(self, mean: RunningMean, num_samples: int, arrival: Arrival) -> None:
         begin = arrival.begin
-        self._check_samples(begin.weight, int(begin.num_samples), self.samples[number])
+        self._check_samples(begin.weight, int(begin.num_samples), num_samples)
         vector = arrival.vector()
         check_update(vector, self._experiment.bounds)
         mean.add(vector, begin.weight)

@@ -114,9 +114,13 @@ class Collecting:
         return asyncio.get_running_loop().time() - self._asked_at[number]
 
     def take(self, number: int, arrival: Arrival) -> None:
-        """Count an update, if the sink finds nothing wrong with it."""
+        """Count an update; where the sink refuses it, sending it again would not help, and nobody waits for it."""
         self.check(arrival.tag, number)
-        self._sink(number, arrival)
+        try:
+            self._sink(number, arrival)
+        except RefusedError:
+            self.give_up(number)
+            raise
         self.seconds[number] = self.waited(number)
         self._settle(number, True)
 

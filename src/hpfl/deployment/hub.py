@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import grpc
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.checks import check_hello
+from hpfl.deployment.checks import check_hello, check_name
 from hpfl.deployment.gathering import until
 from hpfl.deployment.inbox import Inbox
 from hpfl.deployment.logs import log
@@ -37,7 +37,6 @@ class Child:
     hello: Any
     task: Any = None
     received_bytes: int = 0
-    sent_bytes: int = 0
     refusals: int = 0
     asked_again: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -55,7 +54,6 @@ class Child:
             log("child does not read", level=logging.WARNING, child=self.name)
             self.drop()
             raise
-        self.sent_bytes += len(frame)
 
     def drop(self) -> None:
         """End the stream."""
@@ -75,7 +73,7 @@ class Parent(Protocol):
         ...
 
     def detached(self, child: Child) -> None:
-        """Take note of a child that has gone."""
+        """Take note of a child, or a visitor, that has gone."""
         ...
 
     def expects(self, child: Child, tag: Tag, begin: Any) -> VectorSpec:
@@ -137,10 +135,11 @@ class Hub:
 
     def send_all(
         self, frames: list[bytes], children: list[Child], *, at_once: int, still: Callable[[], bool] = lambda: True
-    ) -> None:
+    ) -> asyncio.Task[None] | None:
         """Begin to send the same bytes to many children, a bounded number at a time, while they are `still` wanted."""
-        if children:
-            self.spawn(self._send_all(frames, children, asyncio.Semaphore(at_once), still))
+        if not children:
+            return None
+        return self.spawn(self._send_all(frames, children, asyncio.Semaphore(at_once), still))
 
     async def _send_all(
         self, frames: list[bytes], children: list[Child], turn: asyncio.Semaphore, still: Callable[[], bool]
@@ -216,7 +215,9 @@ class Hub:
         self.metrics.attached.set(len(self.children))
 
     def _leave(self, child: Child) -> None:
-        if self.children.get(child.number) is child:
+        if child.hello.visitor:
+            self._parent.detached(child)
+        elif self.children.get(child.number) is child:
             del self.children[child.number]
             self._parent.detached(child)
             self._left.set()
@@ -246,8 +247,7 @@ class Hub:
         if came is None:
             return
         tag, content = came
-        if tag.node != child.name:
-            raise RefusedError("identity", f"{tag.node!r} speaks with the certificate of {child.name!r}")
+        check_name(tag, name=child.name)
         if isinstance(content, Arrival):
             self._parent.take_vector(child, content)
         else:
@@ -264,12 +264,13 @@ class Hub:
         self.metrics.refused.labels(error.code).inc()
         log("refused", level=logging.WARNING, child=who, code=error.code, reason=error.reason)
 
-    def spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> asyncio.Task[None]:
         """Do something beside everything else; a lost child ends it quietly."""
         task = asyncio.get_running_loop().create_task(_quiet(work))
         task.add_done_callback(lambda _: work.close())  # work that was cancelled before its first step
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def _quiet(work: Any) -> None:

@@ -4,6 +4,9 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from hpfl.deployment.settings import SettingsError
+
+_LAST_PORT = 65535
 _ROUND_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 
 
@@ -27,4 +30,9 @@ class Metrics:
         if not address:
             return None
         host, _, port = address.rpartition(":")
-        return start_http_server(int(port), addr=host or "127.0.0.1", registry=self.registry)
+        if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
+            raise SettingsError(f"metrics is {address!r}; wanted host:port, with a port from 0 to {_LAST_PORT}")
+        try:
+            return start_http_server(int(port), addr=host or "127.0.0.1", registry=self.registry)
+        except OSError as error:
+            raise SettingsError(f"metrics cannot be served at {address}: {error.strerror}") from None

@@ -8,6 +8,7 @@ import numpy as np
 import safetensors.numpy
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from hpfl.assembly import deal
 from hpfl.config import Config
@@ -73,7 +74,7 @@ def _from_folder(folder: Path) -> OwnData:
         else:
             arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in NAMES}
         return _as_data({name: arrays[name] for name in NAMES}, str(folder))
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
         wanted = ", ".join(f"{name}.npy" for name in NAMES)
         raise DatasetError(f"{folder} holds no data ({error}); wanted {wanted} or data.safetensors") from None
 

@@ -16,7 +16,8 @@ Stretch = tuple[int, int, float, float, int, float]
 class RoundTimes:
     """When a round began and when its orders went out (s of the run), how long it took, and how time was scaled.
 
-    `computing_s` is, by edge, the modelled computation after the order, where there is one; `model_bits` of one model.
+    `computing_s` is, by edge, the modelled computation after the order, where there is one; `ue_bits` are those of a
+    UE's uploads and `edge_bits` those of an edge's.
     """
 
     round: int
@@ -25,7 +26,8 @@ class RoundTimes:
     latency_s: float
     time_scale: float
     computing_s: Mapping[int, float]
-    model_bits: float
+    ue_bits: float
+    edge_bits: float
 
 
 def stretches(times: RoundTimes, held: Mapping[int, Held], called: set[int], came: Mapping[int, Delivered]) -> Phases:
@@ -48,8 +50,8 @@ def _of_edge(times: RoundTimes, edge: int, held: Held, called: set[int], came: D
         computed_s = times.ordered_s + times.computing_s.get(edge, 0.0)
         arrived_s = times.ordered_s + came.seconds / times.time_scale
         last_ue_s = min(times.ordered_s + max(came.ue_seconds) / times.time_scale, arrived_s)
-        marks = [(COMPUTE, min(computed_s, last_ue_s), 0.0), (UPLOAD, last_ue_s, len(came.ues) * times.model_bits)]
-        marks += [(BACKHAUL, arrived_s, times.model_bits)]
+        marks = [(COMPUTE, min(computed_s, last_ue_s), 0.0), (UPLOAD, last_ue_s, len(came.ues) * times.ue_bits)]
+        marks += [(BACKHAUL, arrived_s, times.edge_bits)]
     marks += [(UPLOAD if edge in called and came is None else WAITING, end_s, 0.0)]
     start_s = times.began_s
     for name, until_s, bits in marks:

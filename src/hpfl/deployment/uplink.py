@@ -34,8 +34,6 @@ class Uplink:
 
     call: Any
     idle_s: float
-    received_bytes: int = 0
-    sent_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -85,7 +83,6 @@ class Uplink:
                 raise ConnectionError("the stream has ended on this side") from None
             if data is grpc.aio.EOF:
                 return
-            self.received_bytes += len(data)
             came = None
             try:
                 came = inbox.feed(data)
@@ -101,7 +98,6 @@ class Uplink:
         except StuckError:
             self.call.cancel()
             raise
-        self.sent_bytes += len(frame)
 
 
 def _is_cancelled() -> bool:

@@ -1,25 +1,21 @@
 """From a configuration to the executor of its rounds: radio, load, clock and the life of the network."""
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.assembly import touched_samples
-from hpfl.config import Config, ConfigError, NetworkConfig
+from hpfl.assembly import path_losses, touched_samples
+from hpfl.config import Config
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Cohort, Task
 from hpfl.network.availability import TwoState
-from hpfl.network.channel import FADINGS, PathGain, PathLoss
+from hpfl.network.channel import FADINGS
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.sampling import Sampling
-from hpfl.network.sionna_paths import SionnaPathLoss
 from hpfl.network.topology import Fleet
-from hpfl.network.tr38901 import UrbanPathLoss
 from hpfl.rng import Streams
 from hpfl.simulation import event as _event  # noqa: F401  registers its clock
 from hpfl.simulation import round as _round  # noqa: F401  registers its clock
@@ -32,14 +28,10 @@ from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
 from hpfl.training.edge import EdgeSettings
 from hpfl.training.sketch import make_projection
-from hpfl.units import db_to_linear, dbm_to_w
+from hpfl.units import dbm_to_w
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
-BASE_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
-UE_HEIGHT_M, EDGE_HEIGHT_M = 1.5, 10.0
-"""Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
 
 
 def make_executor(
@@ -104,27 +96,15 @@ def _clock_settings(config: Config) -> ClockSettings:
 
 def _radio(config: Config) -> Radio:
     network = config.network
+    ue_path, edge_path = path_losses(network)
     return Radio(
-        ue_path=_path(network, network.ue_path_loss, gain_db=network.ue_gain_db, terminal_m=UE_HEIGHT_M),
-        edge_path=_path(network, network.edge_path_loss, gain_db=network.edge_gain_db, terminal_m=EDGE_HEIGHT_M),
+        ue_path=ue_path,
+        edge_path=edge_path,
         fading=FADINGS.get(network.fading),
         noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
         coherence_rounds=network.coherence_rounds,
         coherence_s=network.coherence_s,
     )
-
-
-def _path(network: NetworkConfig, name: str, *, gain_db: float, terminal_m: float) -> PathGain:
-    """The paper's power law, or TR 38.901's formulas with the base stations' usual heights."""
-    if name == "power-law":
-        return PathLoss(gain_at_1m_linear=db_to_linear(gain_db), exponent=network.path_loss_exponent)
-    scenario: Literal["umi", "uma"] = "umi" if name.endswith("umi") else "uma"
-    base_m, carrier_ghz = BASE_HEIGHT_M[scenario], network.carrier_ghz
-    if not name.startswith("sionna"):
-        return UrbanPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
-    if find_spec("sionna") is None:
-        raise ConfigError(f"path loss {name} needs Sionna: pip install sionna-no-rt; {scenario} does without")
-    return SionnaPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
 
 
 def _trace(config: Config) -> Trace:

@@ -1,0 +1,75 @@
+"""The modelled radio of a real run: what the simulator draws, and a refusal of what has no meaning there."""
+
+import numpy as np
+import pytest
+import torch
+from deployment_nodes import SMALL, Nodes
+
+import hpfl
+from hpfl.data.sources import load_dataset
+from hpfl.deployment.assembly import LinkModel
+from hpfl.deployment.build import refuse_what_only_a_simulator_can
+from hpfl.deployment.settings import SettingsError
+from hpfl.rng import Streams
+from hpfl.simulation.build import build_simulation
+
+
+def simulated(*overrides):
+    config = hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    dataset = load_dataset(config.data.dataset)
+    return config, build_simulation(config, dataset, device=torch.device("cpu"), stopwatch=lambda: 0.0)
+
+
+def deployed(config, simulation):
+    bits = float(simulation.task.spec.num_parameters * config.network.bits_per_parameter)
+    return LinkModel(config=config, model_bits=bits, streams=Streams(config.training.seed))
+
+
+@pytest.mark.parametrize(
+    "overrides", [(), ("network.ue_path_loss=umi", "network.edge_path_loss=uma"), ("network.coherence_rounds=2",)]
+)
+def test_links_are_those_the_simulator_draws(overrides):
+    config, simulation = simulated(*overrides)
+    theirs = simulation.parts.executor.observe(simulation.start).links
+    ours = deployed(config, simulation).links(0, np.arange(4), simulation.fleet.num_samples)
+    np.testing.assert_array_equal(ours.ue_gain, theirs.ue_gain)
+    np.testing.assert_array_equal(ours.edge_gain, theirs.edge_gain)
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["network.trace=gains.csv", "network.write_trace=gains.csv", "network.coherence_s=0.05", "life.ue_failure=0.1"],
+)
+def test_what_only_a_simulator_can_is_refused_by_name(override):
+    config = hpfl.load("quickstart", overrides=["training.clock=event", override])
+    with pytest.raises(SettingsError, match=override.split("=")[0].removesuffix(".ue_failure")):
+        refuse_what_only_a_simulator_can(config)
+
+
+SKETCHED = ("planning.importance=sketch", "planning.planner=scripted", "planning.script=[[0]]", "training.rounds=2")
+
+
+def test_joules_of_computing_are_counted_once_for_everybody_who_computed(certificates):
+    """Edge 1 is never called: its UEs compute in the first round energy_j."""
+    config, simulation = simulated(*SKETCHED)
+    energy_j = {}
+
+    def watch(state, record):
+        energy_j[record.round] = record.energy_j
+        return True
+
+    with Nodes(certificates, *SKETCHED, tiny=True) as nodes:
+        nodes.start_all()
+        nodes.play(watch=watch)
+        model, samples = nodes.deployment.executor.links, np.full(4, 7)
+        joules = nodes.state.joules
+    computing = model.compute_j(np.arange(4), samples)
+    assert (computing > 0).all()
+    np.testing.assert_allclose(joules[2:], computing[2:])
+    assert (joules[:2] > 2 * computing[:2]).all()
+    assert energy_j[1] > computing.sum()
+    assert energy_j[2] > computing[:2].sum()
+    theirs = simulation.parts.executor.observe(simulation.start).spent_j
+    ours = deployed(config, simulation).compute_j(np.arange(4), simulation.fleet.num_samples)
+    assert (ours <= theirs).all()
+    np.testing.assert_allclose(ours, theirs, rtol=0.05)  # theirs holds the air time of the sketches
