@@ -77,6 +77,15 @@ def test_a_model_that_is_no_longer_finite_ends_the_run_with_status_1_and_a_summa
     assert (summary["diverged"], summary["completed"], summary["rounds"]) == (True, False, 1)
 
 
+def test_a_run_is_resumed_from_its_own_configuration_where_it_lies(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert invoke("run", "quickstart", *SMALL, "--rounds", 1, "--out", "runs/mine", "-q").exit_code == 0
+    assert invoke("run", "runs/mine/config.toml", "--resume", "--rounds", 2, "-q").exit_code == 0
+    assert len((tmp_path / "runs" / "mine" / "rounds.jsonl").read_text().splitlines()) == 2
+    again = invoke("run", "runs/mine/config.toml", "-q")
+    assert (again.exit_code, "runs/mine is not empty" in again.stderr) == (2, True)
+
+
 def test_quiet_says_nothing(tmp_path):
     result = invoke("run", "quickstart", *SMALL, "--rounds", 2, "--out", tmp_path / "r", "--quiet")
     assert (result.exit_code, result.output) == (0, "")

@@ -23,6 +23,7 @@ from hpfl.experiment import RunResult
 from hpfl.planning.planners import PLANNERS
 from hpfl.reporting.compare import compare_command_output
 from hpfl.reporting.formats import number
+from hpfl.reporting.store import CONFIG, ROUNDS
 
 app = typer.Typer(
     name="hpfl",
@@ -70,7 +71,7 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     Ctrl-C stops after the round and loses nothing.
     """
     config = load(source, system=system, overrides=_overrides(set_, seed, rounds))
-    folder = out or Path("runs") / _run_name(source, system)
+    folder = out or _own_folder(source, resume=resume) or Path("runs") / _run_name(source, system)
     result = run_with_display(config, folder, resume=resume, device=device, data_dir=data_dir, quiet=quiet)
     if not quiet:
         _closing_words(config, result, folder)
@@ -134,8 +135,16 @@ def _overrides(set_: list[str] | None, seed: int | None, rounds: int | None) -> 
     return [*(set_ or []), *(f"{name}={value}" for name, value in pairs if value is not None)]
 
 
+def _own_folder(source: str, *, resume: bool) -> Path | None:
+    """The folder of a run that is to be resumed from its own configuration."""
+    folder = Path(source).parent
+    return folder if resume and Path(source).name == CONFIG and (folder / ROUNDS).is_file() else None
+
+
 def _run_name(source: str, system: str | None) -> str:
-    stem = Path(source).stem if source not in preset_names() else source
+    path = Path(source)
+    stem = path.resolve().parent.name if path.name == CONFIG else path.stem
+    stem = source if source in preset_names() else stem
     return f"{stem}-{system}" if system else stem
 
 

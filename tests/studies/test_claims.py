@@ -80,3 +80,10 @@ def test_the_interval_holds_the_mean_and_widens_with_the_spread(values):
 def test_the_interval_of_five_is_students():
     found = arithmetic([1.0, 2.0, 3.0, 4.0, 5.0])
     assert found.high - found.mean == pytest.approx(2.7764451 * statistics.stdev([1, 2, 3, 4, 5]) / 5**0.5)
+
+
+def test_too_few_seeds_for_a_verdict_are_said():
+    few = Statement(claim="C1", text="more by", values=(1.0, 1.1), unit="points", data="mnist", least=0.0)
+    judged = judge([few])[0]
+    assert judged["verdict"] == "inconclusive"
+    assert judged["decided_by"] == "more by (seeds: 2; a verdict needs 5)"

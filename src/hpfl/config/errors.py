@@ -33,7 +33,8 @@ def _line(place: str, fault: Any) -> str:
         return f"{place} is not a key{suggestion(place)}"
     if not place:
         return _sentence(fault)
-    return f"{place} is {_shown(fault['input'])}; {_sentence(fault)}"
+    inside = "".join(f".{part}" for part in fault["loc"][3:] if isinstance(part, str))
+    return f"{place}{inside} is {_shown(fault['input'])}; {_sentence(fault)}"
 
 
 def _sentence(fault: Any) -> str:

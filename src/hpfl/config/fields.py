@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from hpfl.network.distributions import Choice, Constant, Distribution, LogNormal, Uniform
 
@@ -37,7 +37,26 @@ class LogNormalSpec(Section):
     lognormal: Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
-DistributionSpec = float | Annotated[list[float], Field(min_length=2, max_length=2)] | ChoiceSpec | LogNormalSpec
+def _kind(value: Any) -> str | None:
+    """Which of the four a value is meant as, so that what is wrong with it is said of that one alone."""
+    if isinstance(value, dict):
+        return next((name for name in ("choice", "lognormal") if name in value), None)
+    kinds = ((ChoiceSpec, "choice"), (LogNormalSpec, "lognormal"), (list, "range"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "number")
+
+
+DistributionSpec = Annotated[
+    Annotated[float, Tag("number")]
+    | Annotated[list[float], Field(min_length=2, max_length=2), Tag("range")]
+    | Annotated[ChoiceSpec, Tag("choice")]
+    | Annotated[LogNormalSpec, Tag("lognormal")],
+    Discriminator(
+        _kind,
+        custom_error_type="distribution",
+        custom_error_message="it should be a number, [low, high], { choice = [...], shares = [...] } or "
+        "{ lognormal = [median, sigma] }",
+    ),
+]
 """A number (all alike), `[low, high]` (uniform), a choice or a log-normal."""
 
 

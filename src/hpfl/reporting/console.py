@@ -21,6 +21,7 @@ MOST_LINES = 50
 """Evaluations that come thicker than this are not all printed."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _EDGES_SHOWN = 60
+_LONG_LOSS = 1e5
 
 
 class RunDisplay:
@@ -223,9 +224,13 @@ def _measured(record: RoundRecord) -> list[str]:
     if record.meta_loss is None:
         return []
     if record.personalised_accuracy is None:
-        return [f"loss {record.meta_loss:.4f}"]
+        return [f"loss {_loss(record.meta_loss)}"]
     accuracy = f"accuracy {formats.share(record.personalised_accuracy)}"
-    return [f"loss {record.meta_loss:.4f}", f"{accuracy} (global {formats.share(record.global_accuracy)})"]
+    return [f"loss {_loss(record.meta_loss)}", f"{accuracy} (global {formats.share(record.global_accuracy)})"]
+
+
+def _loss(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < _LONG_LOSS else f"{value:.3g}"
 
 
 def _or_unknown(value: Any) -> str:

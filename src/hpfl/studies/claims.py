@@ -106,6 +106,13 @@ def judge(statements: Iterable[Statement]) -> list[dict[str, Any]]:
     return [_judged(claim, by_claim[claim]) for claim in CLAIMS if claim in by_claim]
 
 
+def _remark(decisive: Statement, absent: Sequence[str]) -> str:
+    if absent:
+        return f" (holds, but nothing was run on {' and '.join(absent)})"
+    few = len(decisive.values) < LEAST_SEEDS
+    return f" (seeds: {len(decisive.values)}; a verdict needs {LEAST_SEEDS})" if few else ""
+
+
 def _judged(claim: str, parts: Sequence[Statement]) -> dict[str, Any]:
     decisive = min(parts, key=lambda part: (_RANK[part.verdict], part.room))
     figures = decisive.to_json()
@@ -115,7 +122,7 @@ def _judged(claim: str, parts: Sequence[Statement]) -> dict[str, Any]:
         "claim": CLAIMS[claim],
         "verdict": "inconclusive" if absent else decisive.verdict,
         **{name: figures[name] for name in ("estimate", "low", "high", "unit", "seeds")},
-        "decided_by": decisive.text + (f" (holds, but nothing was run on {' and '.join(absent)})" if absent else ""),
+        "decided_by": decisive.text + _remark(decisive, absent),
         "parts": [part.to_json() for part in parts],
     }
 
