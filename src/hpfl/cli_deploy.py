@@ -55,7 +55,7 @@ def local_command(  # noqa: PLR0917  every option is passed by name
     round; `--resume` goes on.
     """
     _prepare()
-    from hpfl.deployment.local import LocalOptions, laid_out, lay_out, small_network
+    from hpfl.deployment.local import LocalOptions, laid_out, lay_out, refuse_what_no_cloud_would_run, small_network
 
     folder = out or Path("runs") / "deployed"
     if resume:
@@ -65,6 +65,8 @@ def local_command(  # noqa: PLR0917  every option is passed by name
     else:
         changes = [*(set_ or []), *([f"training.rounds={rounds}"] if rounds is not None else [])]
         config = small_network(source, edges=edges, ues_per_edge=ues_per_edge, overrides=changes)
+        with _refusing():
+            refuse_what_no_cloud_would_run(config)
         options = LocalOptions(paced=pacing, time_scale=time_scale, serve=serve, metrics=metrics)
         nodes = lay_out(folder, config, options)
     if not nodes:

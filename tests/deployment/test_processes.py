@@ -201,6 +201,23 @@ def test_an_occupied_folder_is_not_overwritten(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["something"]
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("life.leave=0.1", "section life is in use"),
+        ("training.trigger=first", 'training.trigger is "first"'),
+        ("learning.model=torch.nn:ReLU", "no trainable parameters"),
+        ("life.leav=0.1", "did you mean life.leave?"),
+    ],
+)
+def test_what_a_cloud_would_refuse_is_refused_before_anything_is_written(tmp_path, change, said):
+    done = CliRunner().invoke(app, ["deploy", "local", "--set", change, "--out", str(tmp_path / "d")])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "d").exists()
+
+
 def test_importing_the_package_needs_no_transport():
     code = "import sys, hpfl, hpfl.cli; sys.exit(any(m.split('.')[0] in {'grpc', 'cryptography'} for m in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ}, timeout=60, check=False)

@@ -14,8 +14,11 @@ from typing import Any
 import tomlkit
 
 from hpfl.config import Config, load, to_toml
+from hpfl.deployment.assembly import make_node_task
+from hpfl.deployment.build import refuse_what_only_a_simulator_can
 from hpfl.deployment.certificates import init_authority, issue
 from hpfl.deployment.environment import SUPERVISOR
+from hpfl.deployment.settings import CloudNodeSettings
 
 _LOOPBACK = "127.0.0.1"
 _MOST_FAILURES = 20
@@ -99,6 +102,12 @@ def small_network(source: str, *, edges: int, ues_per_edge: int, overrides: list
     """An experiment with its network cut to size."""
     shape = [f"network.edges={edges}", f"network.ues_per_edge={ues_per_edge}", f"planning.max_edges={edges}"]
     return load(source, overrides=[*shape, *overrides])
+
+
+def refuse_what_no_cloud_would_run(config: Config) -> None:
+    """Find out before a file is written what every cloud finds out as it starts."""
+    refuse_what_only_a_simulator_can(config)
+    make_node_task(CloudNodeSettings(), config)
 
 
 def free_ports(count: int) -> list[int]:
