@@ -201,6 +201,37 @@ def test_an_occupied_folder_is_not_overwritten(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["something"]
 
 
+def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(tmp_path):
+    folder = tmp_path / "d"
+    first = ["--edges", "1", "--ues-per-edge", "1", "--set", "planning.planner=full", "--no-pacing"]
+
+    def deployed(*arguments):
+        return CliRunner().invoke(app, ["deploy", "local", "-q", "--out", str(folder), *arguments])
+
+    assert deployed("quickstart", *first, "--rounds", "1").exit_code == 0
+    start = audit_script.audit(folder / "run")
+    for arguments, said in (
+        (["--edges", "3"], "--edges cannot be changed by --resume: it is 1"),
+        (["--ues-per-edge", "2"], "--ues-per-edge cannot be changed by --resume: it is 1"),
+        (["--pacing"], "--pacing cannot be changed by --resume: it is off"),
+        (["--time-scale", "0.5"], "--time-scale cannot be changed by --resume: it is 1.0"),
+        (["--serve"], "--serve cannot be changed by --resume: it is off"),
+        (["--metrics"], "--metrics cannot be changed by --resume: it is off"),
+        (["--set", "learning.outer_lr=0.5", "--rounds", "3"], "--set learning.outer_lr=0.5 cannot be used"),
+        (["massive"], "massive is not the experiment"),
+        (["--rounds", "0"], "training.rounds is 0"),
+    ):
+        done = deployed("--resume", *arguments)
+        assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+        assert audit_script.audit(folder / "run") == start
+    assert deployed("--resume", "quickstart", *first, "--rounds", "3").exit_code == 0
+    assert json.loads((folder / "run" / "summary.json").read_text())["rounds"] == 3
+    assert audit_script.audit(folder / "run")["rounds"] == 3
+    shorter = deployed("--resume", "--rounds", "2")
+    assert (shorter.exit_code, "the run to resume has done 3 already" in shorter.stderr) == (2, True)
+    assert deployed("--resume").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
