@@ -232,6 +232,15 @@ def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(
     assert deployed("--resume").exit_code == 0
 
 
+def test_a_deployment_that_diverges_says_so_and_ends(tmp_path):
+    shape = ["--edges", "1", "--ues-per-edge", "1", "--rounds", "5", "--set", "learning.outer_lr=1e30"]
+    done = CliRunner().invoke(app, ["deploy", "local", "-q", *shape, "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("hpfl: the model after round 1 has diverged")
+    assert str(tmp_path / "logs" / "cloud.jsonl") in done.stderr
+    assert (tmp_path / "logs" / "cloud.jsonl").read_text().splitlines()[-1] == done.stderr.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
