@@ -99,12 +99,17 @@ def table_of(status: dict[str, Any] | None, supervisor: Supervisor) -> Table:
 
 
 def line_of(status: dict[str, Any]) -> str:
-    """One line for where there is no terminal."""
+    """One line for where there is no terminal; before the first round no seconds are known."""
     cloud = status["nodes"][0]
     there = sum(row["state"] != "absent" for row in status["nodes"][1:])
-    return (
-        f"round {status['round']}/{status['rounds']}  {there} nodes there  planned {_shown(cloud['planned_s'])} s  "
-        f"measured {_shown(cloud['measured_s'])} s  {cloud['received_bytes'] / 1e6:.1f} MB received"
+    seconds = {"planned": cloud["planned_s"], "measured": cloud["measured_s"]}
+    return "  ".join(
+        [
+            f"round {status['round']}/{status['rounds']}",
+            f"{there} {'node' if there == 1 else 'nodes'} there",
+            *(f"{name} {_shown(value)} s" for name, value in seconds.items() if value is not None),
+            f"{cloud['received_bytes'] / 1e6:.1f} MB received",
+        ]
     )
 
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import hpfl
 from hpfl.cli import app
+from hpfl.cli_deploy_live import line_of
 from hpfl.deployment.local import LocalOptions, Supervisor, laid_out, lay_out
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, read_settings
 from hpfl.deployment.status import read_status
@@ -153,6 +154,14 @@ def test_killed_at_random_instants_the_audit_still_recomputes(tmp_path, seed):
     assert "cloud" in killed
     assert counts["rounds"] >= 5
     assert counts["updates"] >= 5
+
+
+def test_without_a_terminal_a_line_tells_what_is_known():
+    cloud = {"node": "cloud", "state": "running", "planned_s": None, "measured_s": None, "received_bytes": 0}
+    status = {"round": 0, "rounds": 8, "nodes": [cloud, {"state": "ready"}, {"state": "absent"}]}
+    assert line_of(status) == "round 0/8  1 node there  0.0 MB received"
+    cloud |= {"planned_s": 0.25, "measured_s": 0.5, "received_bytes": 2_000_000}
+    assert line_of(status) == "round 0/8  1 node there  planned 0.250 s  measured 0.500 s  2.0 MB received"
 
 
 def test_certificates_are_made_and_issued_at_the_command_line(tmp_path):
