@@ -92,6 +92,17 @@ def test_a_full_folder_is_refused_naming_resume(tmp_path):
     assert "--resume" in result.stderr
 
 
+@pytest.mark.parametrize("system", ["hpfl", "shpfl"])
+def test_a_demo_in_a_full_folder_says_what_a_demo_can_do(tmp_path, system):
+    (tmp_path / system).mkdir()
+    (tmp_path / system / "config.toml").write_text("")
+    result = invoke("demo", "--out", tmp_path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "choose another --out" in result.stderr
+    assert "--resume" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [system]
+
+
 def test_show_prints_toml_that_runs(tmp_path):
     shown = invoke("show", "quickstart", "--set", "training.rounds=1", *SMALL)
     (tmp_path / "mine.toml").write_text(shown.stdout)
