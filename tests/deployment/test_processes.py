@@ -251,16 +251,17 @@ def test_a_deployment_that_diverges_says_so_and_ends(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("changes", "said"),
     [
-        ("life.leave=0.1", "section life is in use"),
-        ("training.trigger=first", 'training.trigger is "first"'),
-        ("learning.model=torch.nn:ReLU", "no trainable parameters"),
-        ("life.leav=0.1", "did you mean life.leave?"),
+        (["life.leave=0.1"], "section life is in use"),
+        (["training.clock=event", "training.trigger=first"], "a deployed cloud waits for the edges it called"),
+        (["learning.model=torch.nn:ReLU"], "no trainable parameters"),
+        (["life.leav=0.1"], "did you mean life.leave?"),
     ],
 )
-def test_what_a_cloud_would_refuse_is_refused_before_anything_is_written(tmp_path, change, said):
-    done = CliRunner().invoke(app, ["deploy", "local", "--set", change, "--out", str(tmp_path / "d")])
+def test_what_a_cloud_would_refuse_is_refused_before_anything_is_written(tmp_path, changes, said):
+    sets = [word for change in changes for word in ("--set", change)]
+    done = CliRunner().invoke(app, ["deploy", "local", *sets, "--out", str(tmp_path / "d")])
     assert done.exit_code == 2
     assert said in done.stderr
     assert done.stdout == ""
