@@ -14,7 +14,7 @@ from hpfl.deployment.local import (
     small_network,
 )
 from hpfl.deployment.settings import CloudNodeSettings, read_settings
-from hpfl.deployment.status import read_status
+from hpfl.deployment.status import STATUS, read_status
 from hpfl.reporting.store import OutputError
 
 
@@ -62,6 +62,7 @@ def resumed(folder: Path, asked: Asked) -> list[Node]:
     after = _changed(folder, asked, before)
     if after != before:
         (folder / EXPERIMENT).write_text(to_toml(after), encoding="utf-8")
+    (folder / "run" / STATUS).unlink(missing_ok=True)  # it tells of processes that have ended
     return nodes
 
 

@@ -215,7 +215,7 @@ def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(
     first = ["--edges", "1", "--ues-per-edge", "1", "--set", "planning.planner=full", "--no-pacing"]
 
     def deployed(*arguments):
-        return CliRunner().invoke(app, ["deploy", "local", "-q", "--out", str(folder), *arguments])
+        return CliRunner().invoke(app, ["deploy", "local", "--out", str(folder), *arguments])
 
     assert deployed("quickstart", *first, "--rounds", "1").exit_code == 0
     start = audit_script.audit(folder / "run")
@@ -233,7 +233,8 @@ def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(
         done = deployed("--resume", *arguments)
         assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
         assert audit_script.audit(folder / "run") == start
-    assert deployed("--resume", "quickstart", *first, "--rounds", "3").exit_code == 0
+    longer = deployed("--resume", "quickstart", *first, "--rounds", "3")
+    assert (longer.exit_code, "round 1/1" in longer.stdout) == (0, False)
     assert json.loads((folder / "run" / "summary.json").read_text())["rounds"] == 3
     assert audit_script.audit(folder / "run")["rounds"] == 3
     shorter = deployed("--resume", "--rounds", "2")
