@@ -102,6 +102,10 @@ def test_quiet_says_nothing(tmp_path):
         (["run", "quickstart", "--rounds", "0"], "training.rounds is 0"),
         (["show", "quickstrat"], "the presets are quickstart"),
         (["compare", "nowhere"], "nowhere"),
+        (["compare", "nowhere", "--target", "93"], "--target is 93; it should be greater than 0 and at most 1"),
+        (["compare", "nowhere", "--target", "1.5"], "--target is 1.5"),
+        (["compare", "nowhere", "--target", "0"], "--target is 0"),
+        (["compare", "nowhere", "--target", "nan"], "--target is nan"),
         (["run", "quickstart", "--resume", "--out", "nowhere"], "there is no run in it to resume"),
         (["run", "quickstart", "--out", "/proc/nowhere"], "cannot be written to"),
         (["run", "quickstart", "-q", "--set", "learning.model=torch.nn:ReLU"], "no trainable parameters"),
@@ -129,6 +133,17 @@ def test_a_full_folder_is_refused_naming_resume(tmp_path):
     result = invoke("run", "quickstart", *SMALL, "--rounds", 1, "--out", tmp_path / "r")
     assert result.exit_code == 2
     assert "--resume" in result.stderr
+
+
+@pytest.mark.parametrize("system", ["hpfl", "shpfl"])
+def test_a_demo_in_a_full_folder_says_what_a_demo_can_do(tmp_path, system):
+    (tmp_path / system).mkdir()
+    (tmp_path / system / "config.toml").write_text("")
+    result = invoke("demo", "--out", tmp_path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "choose another --out" in result.stderr
+    assert "--resume" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [system]
 
 
 def test_show_prints_toml_that_runs(tmp_path):
@@ -166,6 +181,11 @@ def test_compare_prints_one_row_per_run_and_draws(tmp_path):
         for line in invoke("compare", *folders, "--json", "--figure", tmp_path / "d.png").stdout.splitlines()
     ]
     assert [row["planner"] for row in rows] == ["full", "random"]
+
+
+def test_help_says_which_accuracy_runs_are_timed_to():
+    text = " ".join(invoke("compare", "--help").stdout.replace("│", " ").split())
+    assert "the configured one if all have it and reach it, else the highest that all reach" in text
 
 
 def test_help_of_every_command_teaches():

@@ -12,7 +12,7 @@ from rich.table import Table
 import hpfl
 from hpfl.cli_demo import demo_command
 from hpfl.cli_deploy import register as register_deployment
-from hpfl.cli_errors import reported
+from hpfl.cli_errors import refuse, reported
 from hpfl.cli_plan import plan_command
 from hpfl.cli_reproduce import reproduce_command
 from hpfl.cli_running import run_with_display
@@ -109,12 +109,18 @@ def presets_command() -> None:
 def compare_command(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of results.")],
     target: Annotated[
-        float | None, typer.Option(help="Personalised accuracy to time.", show_default="reached by all")
+        float | None,
+        typer.Option(
+            help="Personalised accuracy to time, a share up to 1.",
+            show_default="the configured one if all have it and reach it, else the highest that all reach",
+        ),
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Where to draw.", show_default="compare.png")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per run instead of a table.")] = False,
 ) -> None:
     """Put several runs into one table and one figure."""
+    if target is not None and not 0 < target <= 1:
+        refuse(f"--target is {target:g}; it should be greater than 0 and at most 1, as 0.93 for 93 %")
     compare_command_output(folders, target=target, figure=figure or Path("compare.png"), as_json=as_json)
 
 

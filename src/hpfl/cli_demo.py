@@ -8,12 +8,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from hpfl.cli_errors import reported
+from hpfl.cli_errors import refuse, reported
 from hpfl.cli_running import run_with_display
 from hpfl.config import SYSTEMS, load
 from hpfl.reporting.compare import compare_command_output
 
 _DEFAULT = Path("runs") / "demo"
+_SYSTEMS = ("hpfl", "shpfl")
 
 
 @reported
@@ -29,15 +30,21 @@ def demo_command(
     """
     console = Console()
     folder = out or _unused(_DEFAULT)
+    for part in (folder / system for system in _SYSTEMS):
+        if part.is_dir() and any(part.iterdir()):
+            refuse(
+                f"{part} is not empty, and a demo starts anew: choose another --out, or leave it out for a folder that "
+                "does not exist yet"
+            )
     changes = [f"training.seed={seed}", *([f"training.rounds={rounds}"] if rounds is not None else [])]
-    for system in ("hpfl", "shpfl"):
+    for system in _SYSTEMS:
         config = load("quickstart", system=system, overrides=changes)
         console.print(f"[bold]{system.upper()}[/bold]: {escape(SYSTEMS[system])} (planner {config.planning.planner})")
         if not run_with_display(config, folder / system, title=system.upper()).completed:
             raise typer.Exit(130)
     console.print()
     compare_command_output(
-        [folder / "hpfl", folder / "shpfl"], target=None, figure=folder / "compare.png", as_json=False
+        [folder / system for system in _SYSTEMS], target=None, figure=folder / "compare.png", as_json=False
     )
     console.print("Next: hpfl presets, hpfl show quickstart, docs/tutorial.md")
 

@@ -33,19 +33,32 @@ def register(app: typer.Typer) -> None:
 @deploy_app.command("local", epilog="Example: hpfl deploy local quickstart --edges 2 --ues-per-edge 3")
 @reported
 def local_command(  # noqa: PLR0917  every option is passed by name
-    source: Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="The experiment.")] = "quickstart",
-    edges: Annotated[int, typer.Option(help="Edge processes.", min=1)] = 2,
-    ues_per_edge: Annotated[int, typer.Option(help="UE processes under each edge.", min=1)] = 3,
+    source: Annotated[
+        str | None, typer.Argument(metavar="PRESET_OR_FILE", help="The experiment.", show_default="quickstart")
+    ] = None,
+    edges: Annotated[int | None, typer.Option(help="Edge processes.", min=1, show_default="2")] = None,
+    ues_per_edge: Annotated[
+        int | None, typer.Option(help="UE processes under each edge.", min=1, show_default="3")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for everything.", show_default="runs/deployed")] = None,
     set_: SetOption = None,
     rounds: Annotated[int | None, typer.Option(help="Same as --set training.rounds=T.", show_default=False)] = None,
     pacing: Annotated[
-        bool, typer.Option("--pacing/--no-pacing", help="Uploads take the seconds that were planned, or none.")
-    ] = True,
-    time_scale: Annotated[float, typer.Option(help="Planned seconds are multiplied by this.", min=1e-6)] = 1.0,
-    serve: Annotated[bool, typer.Option("--serve", help="Stay up after training, for `hpfl ue --adapt`.")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="Serve Prometheus metrics on loopback.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Start the nodes of an earlier run in OUT again.")] = False,
+        bool | None,
+        typer.Option(
+            "--pacing/--no-pacing", help="Uploads take the seconds that were planned, or none.", show_default="pacing"
+        ),
+    ] = None,
+    time_scale: Annotated[
+        float | None, typer.Option(help="Planned seconds are multiplied by this.", min=1e-6, show_default="1.0")
+    ] = None,
+    serve: Annotated[
+        bool | None, typer.Option("--serve", help="Stay up after training, for `hpfl ue --adapt`.")
+    ] = None,
+    metrics: Annotated[bool | None, typer.Option("--metrics", help="Serve Prometheus metrics on loopback.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Start the nodes of an earlier run in OUT again; --rounds may be more.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Make certificates, start cloud, edges and UEs as processes on loopback, and watch them train.
@@ -55,22 +68,22 @@ def local_command(  # noqa: PLR0917  every option is passed by name
     round; `--resume` goes on.
     """
     _prepare()
-    from hpfl.deployment.local import LocalOptions, laid_out, lay_out, small_network
+    from hpfl.cli_deploy_live import supervised
+    from hpfl.cli_deploy_nodes import Asked, begun, resumed
 
     folder = out or Path("runs") / "deployed"
-    if resume:
-        nodes = laid_out(folder)
-    elif folder.exists() and any(folder.iterdir()):
-        refuse(f"{folder} is not empty; continue the run in it with --resume, or choose another --out")
-    else:
-        changes = [*(set_ or []), *([f"training.rounds={rounds}"] if rounds is not None else [])]
-        config = small_network(source, edges=edges, ues_per_edge=ues_per_edge, overrides=changes)
-        options = LocalOptions(paced=pacing, time_scale=time_scale, serve=serve, metrics=metrics)
-        nodes = lay_out(folder, config, options)
-    if not nodes:
-        refuse(f"{folder} holds no deployment to resume")
-    from hpfl.cli_deploy_live import supervised
-
+    asked = Asked(
+        source=source,
+        edges=edges,
+        ues_per_edge=ues_per_edge,
+        changes=[*(set_ or []), *([f"training.rounds={rounds}"] if rounds is not None else [])],
+        paced=pacing,
+        time_scale=time_scale,
+        serve=serve,
+        metrics=metrics,
+    )
+    with _refusing():
+        nodes = resumed(folder, asked) if resume else begun(folder, asked)
     status = supervised(nodes, folder, quiet=quiet)
     if status:
         raise typer.Exit(status)

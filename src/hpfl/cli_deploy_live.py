@@ -1,6 +1,8 @@
 """The live table of a local deployment: node, state, round, staleness, planned and measured seconds, bytes."""
 
+import itertools
 import signal
+import sys
 import time
 from pathlib import Path
 from types import FrameType
@@ -15,6 +17,7 @@ from hpfl.deployment.status import read_status
 
 _MOST_ROWS = 40
 _LINE_EVERY_S = 5.0
+_REFUSAL = "hpfl: "
 
 
 def supervised(nodes: list[Node], folder: Path, *, quiet: bool) -> int:
@@ -96,12 +99,17 @@ def table_of(status: dict[str, Any] | None, supervisor: Supervisor) -> Table:
 
 
 def line_of(status: dict[str, Any]) -> str:
-    """One line for where there is no terminal."""
+    """One line for where there is no terminal; before the first round no seconds are known."""
     cloud = status["nodes"][0]
     there = sum(row["state"] != "absent" for row in status["nodes"][1:])
-    return (
-        f"round {status['round']}/{status['rounds']}  {there} nodes there  planned {_shown(cloud['planned_s'])} s  "
-        f"measured {_shown(cloud['measured_s'])} s  {cloud['received_bytes'] / 1e6:.1f} MB received"
+    seconds = {"planned": cloud["planned_s"], "measured": cloud["measured_s"]}
+    return "  ".join(
+        [
+            f"round {status['round']}/{status['rounds']}",
+            f"{there} {'node' if there == 1 else 'nodes'} there",
+            *(f"{name} {_shown(value)} s" for name, value in seconds.items() if value is not None),
+            f"{cloud['received_bytes'] / 1e6:.1f} MB received",
+        ]
     )
 
 
@@ -111,7 +119,16 @@ def _closing_words(console: Console, folder: Path, status: int) -> None:
     elif status == 130:
         console.print(f"Stopped. To go on: hpfl deploy local --resume --out {folder}", soft_wrap=True)
     else:
-        console.print(f"The cloud refused to run; see {folder / 'logs' / 'cloud.jsonl'}", soft_wrap=True)
+        log = folder / "logs" / "cloud.jsonl"
+        for line in (*_last_words(log, status), f"hpfl: the cloud has ended with status {status}; see {log}"):
+            sys.stderr.write(f"{line}\n")
+
+
+def _last_words(log: Path, status: int) -> list[str]:
+    """The lines in which a cloud has said why it refuses to go on."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if status == 2 else []
+    said = itertools.dropwhile(lambda line: not line.startswith(_REFUSAL), reversed(lines))
+    return list(itertools.takewhile(lambda line: line.startswith(_REFUSAL), said))[::-1]
 
 
 def _shown(value: Any) -> str:

@@ -68,17 +68,19 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
         audit.start(as_vector(state.params), round_number=state.round, run=deployment.cloud.run)
         deployment.cloud.metrics.serve(settings.metrics)
         listening(loop.run(deployment.cloud.start()))
-        writing = loop.start(board.keep_writing(out))
-        state = _trained(deployment, state, watch)
-        completed = state.round >= experiment.config.training.rounds
-        if completed and not (out / SUMMARY).exists():
-            _write(store, experiment.config, deployment, watch.records, state)
-        while completed and settings.serve and not stop.is_asked:
-            time.sleep(0.2)
-        watch.close()
-        writing.cancel()
-        write_status(out, board.text())
-        loop.run(deployment.cloud.stop(completed=completed))
+        writing, completed = loop.start(board.keep_writing(out)), False
+        try:
+            state = _trained(deployment, state, watch)
+            completed = state.round >= experiment.config.training.rounds
+            if completed and not (out / SUMMARY).exists():
+                _write(store, experiment.config, deployment, watch.records, state)
+            while completed and settings.serve and not stop.is_asked:
+                time.sleep(0.2)
+        finally:
+            watch.close()
+            writing.cancel()
+            write_status(out, board.text())
+            loop.run(deployment.cloud.stop(completed=completed))
     return completed
 
 

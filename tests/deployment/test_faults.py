@@ -2,12 +2,15 @@
 
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
-from deployment_nodes import Nodes, Proxy, audit_script, until
+from deployment_nodes import Nodes, Proxy, Tiny, audit_script, until
 
 from hpfl.deployment.audit import AuditLog
+from hpfl.learning import NonFiniteUpdateError
+from hpfl.training.cloud import DivergedError
 
 MANY = "training.rounds=1000"
 
@@ -187,3 +190,53 @@ def test_the_audit_finds_a_forged_update(certificates, tmp_path):
     save_file({"updates": updates}, path)
     with pytest.raises(audit_script.AuditError, match="not the one that was logged"):
         audit_script.audit(tmp_path)
+
+
+class Overflowing(Tiny):
+    """Computes nothing usable on the model of a round, and no finite loss."""
+
+    def __init__(self, number, length, *, since, norm=None):
+        super().__init__(number, length)
+        self.since, self.norm = since, norm
+
+    def update(self, params, *, base_round, edge_round):
+        if base_round < self.since:
+            return super().update(params, base_round=base_round, edge_round=edge_round)
+        if self.norm is None:
+            raise NonFiniteUpdateError("the update of group 0 is not finite")
+        return np.full_like(params, self.norm / len(params) ** 0.5)
+
+    def evaluate(self, params):
+        return np.array([np.inf, np.nan, 0.1, 0.1])
+
+
+def overflowing(nodes, ues, **how):
+    """Start everybody, some UEs with a learner that overflows."""
+    nodes.start_cloud()
+    for edge in range(2):
+        nodes.start_edge(edge)
+    for ue in range(4):
+        learner = Overflowing(ue, nodes.experiment.spec.length, **how) if ue in ues else None
+        nodes.start_ue(ue, learner=learner)
+
+
+@pytest.mark.parametrize("norm", [None, 2e3])
+def test_a_model_on_which_nobody_can_compute_ends_the_run_at_once(certificates, norm):
+    with Nodes(certificates, MANY, "evaluation.every=2", tiny=True) as nodes:
+        overflowing(nodes, range(4), since=2, norm=norm)
+        began = time.monotonic()
+        with pytest.raises(DivergedError, match="the model after round 2 has diverged"):
+            nodes.play()
+        assert time.monotonic() - began < nodes.cloud_settings.timing.compute_s / 2
+        assert nodes.state.round == 2
+
+
+@pytest.mark.parametrize(("ues", "edges"), [((3,), [0, 1]), ((2, 3), [0])])
+def test_who_cannot_compute_is_left_out_and_holds_nobody_up(certificates, ues, edges):
+    with Nodes(certificates, MANY, tiny=True) as nodes:
+        overflowing(nodes, ues, since=1)
+        began = time.monotonic()
+        nodes.play(4)
+        assert time.monotonic() - began < nodes.cloud_settings.timing.compute_s / 2
+        assert nodes.record.aggregated == tuple(edges)
+        assert nodes.record.num_participants == 4 - len(ues)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import hpfl
 from hpfl.cli import app
+from hpfl.cli_deploy_live import line_of
 from hpfl.deployment.certificates import write_secret
 from hpfl.deployment.local import LocalOptions, Supervisor, laid_out, lay_out
 from hpfl.deployment.metrics import Metrics
@@ -158,6 +159,14 @@ def test_killed_at_random_instants_the_audit_still_recomputes(tmp_path, seed):
     assert counts["updates"] >= 5
 
 
+def test_without_a_terminal_a_line_tells_what_is_known():
+    cloud = {"node": "cloud", "state": "running", "planned_s": None, "measured_s": None, "received_bytes": 0}
+    status = {"round": 0, "rounds": 8, "nodes": [cloud, {"state": "ready"}, {"state": "absent"}]}
+    assert line_of(status) == "round 0/8  1 node there  0.0 MB received"
+    cloud |= {"planned_s": 0.25, "measured_s": 0.5, "received_bytes": 2_000_000}
+    assert line_of(status) == "round 0/8  1 node there  planned 0.250 s  measured 0.500 s  2.0 MB received"
+
+
 def test_certificates_are_made_and_issued_at_the_command_line(tmp_path):
     folder = tmp_path / "certs"
     assert CliRunner().invoke(app, ["certs", "init", str(folder)]).exit_code == 0
@@ -222,6 +231,65 @@ def test_an_occupied_folder_is_not_overwritten(tmp_path):
     done = CliRunner().invoke(app, ["deploy", "local", "--out", str(tmp_path)])
     assert done.exit_code == 2
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["something"]
+
+
+def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(tmp_path):
+    folder = tmp_path / "d"
+    first = ["--edges", "1", "--ues-per-edge", "1", "--set", "planning.planner=full", "--no-pacing"]
+
+    def deployed(*arguments):
+        return CliRunner().invoke(app, ["deploy", "local", "--out", str(folder), *arguments])
+
+    assert deployed("quickstart", *first, "--rounds", "1").exit_code == 0
+    start = audit_script.audit(folder / "run")
+    for arguments, said in (
+        (["--edges", "3"], "--edges cannot be changed by --resume: it is 1"),
+        (["--ues-per-edge", "2"], "--ues-per-edge cannot be changed by --resume: it is 1"),
+        (["--pacing"], "--pacing cannot be changed by --resume: it is off"),
+        (["--time-scale", "0.5"], "--time-scale cannot be changed by --resume: it is 1.0"),
+        (["--serve"], "--serve cannot be changed by --resume: it is off"),
+        (["--metrics"], "--metrics cannot be changed by --resume: it is off"),
+        (["--set", "learning.outer_lr=0.5", "--rounds", "3"], "--set learning.outer_lr=0.5 cannot be used"),
+        (["massive"], "massive is not the experiment"),
+        (["--rounds", "0"], "training.rounds is 0"),
+    ):
+        done = deployed("--resume", *arguments)
+        assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+        assert audit_script.audit(folder / "run") == start
+    longer = deployed("--resume", "quickstart", *first, "--rounds", "3")
+    assert (longer.exit_code, "round 1/1" in longer.stdout) == (0, False)
+    assert json.loads((folder / "run" / "summary.json").read_text())["rounds"] == 3
+    assert audit_script.audit(folder / "run")["rounds"] == 3
+    shorter = deployed("--resume", "--rounds", "2")
+    assert (shorter.exit_code, "the run to resume has done 3 already" in shorter.stderr) == (2, True)
+    assert deployed("--resume").exit_code == 0
+
+
+def test_a_deployment_that_diverges_says_so_and_ends(tmp_path):
+    shape = ["--edges", "1", "--ues-per-edge", "1", "--rounds", "5", "--set", "learning.outer_lr=1e30"]
+    done = CliRunner().invoke(app, ["deploy", "local", "-q", *shape, "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("hpfl: the model after round 1 has diverged")
+    assert str(tmp_path / "logs" / "cloud.jsonl") in done.stderr
+    assert (tmp_path / "logs" / "cloud.jsonl").read_text().splitlines()[-1] == done.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["life.leave=0.1"], "section life is in use"),
+        (["training.clock=event", "training.trigger=first"], "a deployed cloud waits for the edges it called"),
+        (["learning.model=torch.nn:ReLU"], "no trainable parameters"),
+        (["life.leav=0.1"], "did you mean life.leave?"),
+    ],
+)
+def test_what_a_cloud_would_refuse_is_refused_before_anything_is_written(tmp_path, changes, said):
+    sets = [word for change in changes for word in ("--set", change)]
+    done = CliRunner().invoke(app, ["deploy", "local", *sets, "--out", str(tmp_path / "d")])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "d").exists()
 
 
 def test_importing_the_package_needs_no_transport():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reporting_runs import folder_of, history, view
 from rich.console import Console
 
-from hpfl.reporting.compare import compare_command_output, compare_runs, compare_views, explanations, table
+from hpfl.reporting.compare import compare_command_output, compare_runs, compare_views, explanations, show, table
 from hpfl.reporting.runs import load_run, load_runs
 from hpfl.reporting.store import OutputError
 from hpfl.reporting.why import common_target, way_to, why
@@ -102,6 +102,39 @@ def test_equal_folder_names_are_told_apart_by_their_parents(tmp_path: Path) -> N
     assert [run.label for run in load_runs(folders)] == ["x/run", "y/run"]
     with pytest.raises(OutputError, match="named twice"):
         load_runs([folders[0], folders[0]])
+
+
+def deployment(folder: Path) -> Path:
+    run = folder_of(folder / "run", history(RISING))
+    (run / "summary.json").write_text('{"deployed": true}')
+    return run
+
+
+def test_a_deployment_goes_by_its_own_folder(tmp_path: Path) -> None:
+    one, other = deployment(tmp_path / "one"), deployment(tmp_path / "other")
+    assert load_run(one).label == "one"
+    assert [run.label for run in load_runs([one, other])] == ["one", "other"]
+    simulated = folder_of(tmp_path / "x" / "one", history(RISING))
+    assert [run.label for run in load_runs([one, simulated])] == [f"{tmp_path.name}/one", "x/one"]
+    folder_of(tmp_path / "sim", history(RISING))
+    within = deployment(tmp_path / "sim")
+    assert [run.label for run in load_runs([tmp_path / "sim", within])] == ["sim", "run"]
+
+
+def test_the_seconds_of_a_deployment_are_called_measured(tmp_path: Path) -> None:
+    one, other = deployment(tmp_path / "one"), deployment(tmp_path / "other")
+    simulated = folder_of(tmp_path / "sim", history(RISING, latency_s=4.0))
+
+    def said(*folders: Path) -> str:
+        file = io.StringIO()
+        show(compare_runs(folders, target=0.5), Console(file=file))
+        return file.getvalue()
+
+    assert "simulated" not in said(one, other)
+    assert "one reached 50.0 % personalised accuracy after 12.5 s of measured time, other after 12.5 s:" in said(
+        one, other
+    )
+    assert "after 12.5 s of measured time, sim after 20.0 s of simulated time: 1.6 times" in said(one, simulated)
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

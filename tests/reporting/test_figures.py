@@ -103,5 +103,5 @@ def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_time_of_a_deployed_run_is_not_called_simulated() -> None:
-    assert RunView(label="here", rows=[], summary={"deployed": True}).time_word == "time"
+    assert RunView(label="here", rows=[], summary={"deployed": True}).time_word == "measured time"
     assert RunView(label="there", rows=[]).time_word == "simulated time"

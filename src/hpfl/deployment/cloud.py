@@ -15,9 +15,10 @@ from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.node import Experiment
-from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode
+from hpfl.training.cloud import DivergedError
 
 _AT_ONCE = 16
 
@@ -40,6 +41,7 @@ class Cloud:
         self._valid: dict[int, Tag] = {}
         self._sent: dict[int, Child] = {}
         self._answered: set[Child] = set()
+        self._failed: set[int] = set()
         self._changed = asyncio.Event()
         self._collecting: dict[int, Collecting] = {}
         self._evaluating: Evaluating | None = None
@@ -60,6 +62,7 @@ class Cloud:
             name = self._settings.name
             self._model = Model.of(vector, run=self.run, node=name, round_number=round_number, purpose=pb.TRAIN)
             self._sent.clear()
+            self._failed.clear()
         return self._model
 
     def accept_only(self, valid: Mapping[int, Tag]) -> None:
@@ -67,7 +70,7 @@ class Cloud:
         self._valid = dict(valid)
 
     async def observe(self) -> dict[int, Held]:
-        """Wait until the edges that are there have an update that is valid."""
+        """Wait until the edges that are there have an update that is valid; raises where the model allows of none."""
         self.held = {edge: held for edge, held in self.held.items() if self._is_valid(edge, held)}
         timing = self._settings.timing
         waited_s = 0.0
@@ -80,7 +83,14 @@ class Cloud:
             self._sent.clear()  # an answer may have been lost: ask again
         if self.stopping.is_set():
             raise StoppedError
-        return {edge: held for edge, held in self.held.items() if edge in self.hub.children}
+        held = {edge: held for edge, held in self.held.items() if edge in self.hub.children}
+        if not held and self._failed & self.hub.children.keys():
+            assert self._model is not None
+            raise DivergedError(
+                f"the model after round {self._model.tag.round} has diverged: every UE's update on it is infinite, or "
+                f"larger than limits.update_norm ({self._experiment.bounds.update_norm:g}); try a smaller learning rate"
+            )
+        return held
 
     def _all_ready(self) -> bool:
         if self.stopping.is_set():
@@ -89,7 +99,7 @@ class Cloud:
         there = set(self.hub.children)
         ready = there & set(self.held)
         early = asyncio.get_running_loop().time() < self._gather_until_s and len(there) < len(self._roster)
-        return bool(ready) and ready == there and not early
+        return bool(there) and there == ready | (there & self._failed) and not early
 
     def _send_missing_models(self) -> None:
         """Give the current model to attached edges that hold nothing valid and have not been sent it."""
@@ -112,7 +122,7 @@ class Cloud:
     def _ask_again(self) -> None:
         """Ask edges that owe a sketch for it; one that has not got the model says so."""
         assert self._model is not None
-        owing = [child for edge, child in self.hub.children.items() if edge not in self.held]
+        owing = [child for edge, child in self.hub.children.items() if edge not in self.held.keys() | self._failed]
         for child in owing:
             child.asked_again = True
         self.hub.send_all([encode(self._model.tag, request=pb.Request())], owing, at_once=_AT_ONCE)
@@ -198,6 +208,7 @@ class Cloud:
         if collecting is not None:
             collecting.give_up(child.number)
         self.held.pop(child.number, None)
+        self._failed.discard(child.number)
         self._changed.set()
         if self._evaluating is not None:
             self._evaluating.changed.set()
@@ -224,7 +235,7 @@ class Cloud:
             case "request":
                 self._take_request(child)
             case "refusal":
-                self._declined(child, tag)
+                self._declined(child, tag, frame.refusal.code)
             case kind:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
 
@@ -268,8 +279,15 @@ class Cloud:
             self._answered.add(child)
             sending.add_done_callback(lambda _: self._answered.discard(child))
 
-    def _declined(self, child: Child, tag: Tag) -> None:
-        """An edge has not got the model it is asked about, or no update for an order: it needs the current model."""
+    def _declined(self, child: Child, tag: Tag, code: str) -> None:
+        """An edge has not got the model it is asked about, or no update for an order: it needs the current model.
+
+        Or its UEs compute nothing usable on the current model, and is left out of the round.
+        """
+        if code in UNUSABLE and self._model is not None and tag.about_same_model(self._model.tag):
+            self._failed.add(child.number)
+            self._changed.set()
+            return
         collecting = self._collecting.get(child.number)
         if collecting is not None and collecting.awaits(tag, child.number):
             collecting.give_up(child.number)

@@ -164,6 +164,9 @@ class Edge:
             if self._gathers is tag:
                 self._gathers = None
         ues = sorted(gathering.sketches)
+        if not ues:
+            await self._decline(tag, "nonfinite", "no UE computes a usable update on that model")
+            return
         values, weight = gathering.mean(ues)
         samples = [gathering.sketches[ue].num_samples for ue in ues]
         sketch = pb.Sketch(values=numbers(values), weight=weight, num_samples=sum(samples), ue=ues, samples=samples)

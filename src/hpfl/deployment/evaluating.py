@@ -23,15 +23,15 @@ class Evaluating:
         self.changed = asyncio.Event()
 
     def take(self, tag: Tag, child: int, message: Any, *, allowed: Collection[int]) -> None:
-        """Figures of one child: a UE's own, or those of an edge's UEs."""
+        """Figures of one child: a UE's own, or those of an edge's UEs; who reports nonsense is not waited for."""
         check_same_model(tag, self.tag, rounds=True)
         if child in self.heard:
             raise RefusedError("repeated", f"second figures of child {child} came")
         if not set(message.ue) <= set(allowed) or len(set(message.ue)) != len(message.ue):
             raise RefusedError("identity", "figures came for UEs that are not this child's")
         rows = as_numbers(message.values, count=COLUMNS * len(message.ue)).reshape(-1, COLUMNS)
+        self.heard.add(child)
+        self.changed.set()
         if np.isinf(rows).any() or np.isnan(rows[:, :2]).any():
             raise RefusedError("nonfinite", "figures came with an infinite or undefined loss")
         self.figures.update(zip(message.ue, rows, strict=True))
-        self.heard.add(child)
-        self.changed.set()

@@ -15,7 +15,7 @@ from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.node import Experiment
-from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames
 
@@ -61,7 +61,10 @@ class Flock:
         return await self.hub.start(settings.listen, settings.tls)
 
     async def sketched(self, tag: Tag, vector: Vector, only: set[int] | None = None) -> Gathering:
-        """Send a model down and wait for the sketches of all (or `only` some) UEs that are there."""
+        """Send a model down and wait for the sketches of all (or `only` some) UEs that are there.
+
+        There are none where the model has diverged, so that no UE that is there computes anything usable on it.
+        """
         gathering = Gathering(tag.by(self.name))
         self.run = tag.run
         self.gathering = gathering
@@ -70,18 +73,18 @@ class Flock:
         while True:
             there = self._missing(gathering, only)
             self.hub.send_all(self._frames, there, at_once=self._slots, still=lambda: self.gathering is gathering)
-            await asked_until(
+            complete = await asked_until(
                 lambda: self._complete(gathering, only),
                 gathering.changed,
                 seconds,
                 lambda: self._ask_again(gathering, only),
             )
-            if gathering.sketches or only is not None:
+            if complete or gathering.sketches or only is not None:
                 return gathering  # whoever has not computed by now is left out
 
     def _owing(self, gathering: Gathering, only: set[int] | None) -> set[int]:
         wanted = self.hub.children.keys() if only is None else only & self.hub.children.keys()
-        return wanted - gathering.sketches.keys()
+        return wanted - gathering.sketches.keys() - gathering.failed
 
     def _missing(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
         return [self.hub.children[number] for number in self._owing(gathering, only)]
@@ -94,7 +97,8 @@ class Flock:
         self.hub.send_all([encode(gathering.tag, request=pb.Request())], missing, at_once=self._slots)
 
     def _complete(self, gathering: Gathering, only: set[int] | None) -> bool:
-        if not gathering.sketches or self._owing(gathering, only):
+        heard = bool(gathering.sketches) or bool(gathering.failed & self.hub.children.keys())
+        if not heard or self._owing(gathering, only):
             return only is not None and not only & self.hub.children.keys()
         early = asyncio.get_running_loop().time() < self._gather_until_s
         return only is not None or not early or len(self.hub.children) == len(self._roster)
@@ -221,13 +225,15 @@ class Flock:
         elif kind == "figures" and self._evaluating is not None:
             self._evaluating.take(tag, child.number, frame.figures, allowed={child.number})
         elif kind == "refusal":
-            self._declined(child, tag)
+            self._declined(child, tag, frame.refusal.code)
         else:
             raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
 
-    def _declined(self, child: Child, tag: Tag) -> None:
-        """A UE has not got the model it is asked about, or no update for an order."""
-        if child.asked_again and self.gathering is not None and tag.about_same_model(self.gathering.tag):
+    def _declined(self, child: Child, tag: Tag, code: str) -> None:
+        """A UE has not got the model it is asked about, computes nothing usable on it, or no update for an order."""
+        if code in UNUSABLE and self.gathering is not None and tag.about_same_model(self.gathering.tag):
+            self.gathering.give_up(child.number)
+        elif child.asked_again and self.gathering is not None and tag.about_same_model(self.gathering.tag):
             child.asked_again = False
             self.hub.send_all(self._frames, [child], at_once=1)
         elif self._collecting is not None and self._collecting.awaits(tag, child.number):

@@ -19,6 +19,7 @@ class Gathering:
     def __init__(self, tag: Tag) -> None:
         self.tag = tag
         self.sketches: dict[int, CheckedSketch] = {}
+        self.failed: set[int] = set()
         self.changed = asyncio.Event()
 
     def check(self, tag: Tag, number: int) -> None:
@@ -30,6 +31,11 @@ class Gathering:
     def take(self, number: int, sketch: CheckedSketch) -> None:
         """One more child has computed."""
         self.sketches[number] = sketch
+        self.changed.set()
+
+    def give_up(self, number: int) -> None:
+        """This child computes nothing on the model that could be used."""
+        self.failed.add(number)
         self.changed.set()
 
     def mean(self, numbers: Iterable[int]) -> tuple[FloatArray, float]:

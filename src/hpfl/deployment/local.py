@@ -14,8 +14,13 @@ from typing import Any
 import tomlkit
 
 from hpfl.config import Config, load, to_toml
+from hpfl.deployment.assembly import make_node_task
+from hpfl.deployment.build import refuse_what_only_a_simulator_can
 from hpfl.deployment.certificates import init_authority, issue
 from hpfl.deployment.environment import SUPERVISOR
+from hpfl.deployment.settings import CloudNodeSettings
+
+EXPERIMENT = "experiment.toml"
 
 _LOOPBACK = "127.0.0.1"
 _MOST_FAILURES = 20
@@ -54,8 +59,7 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
     """Write certificates, the experiment and every node's file into `folder`; the nodes, parents first."""
     for part in ("certs", "nodes", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    experiment = folder / "experiment.toml"
-    experiment.write_text(to_toml(config), encoding="utf-8")
+    (folder / EXPERIMENT).write_text(to_toml(config), encoding="utf-8")
     counts = config.network.ues_of_edges
     ports = free_ports(1 + len(counts) + (1 + len(counts) if options.metrics else 0))
     authority = init_authority(folder / "certs")
@@ -63,7 +67,7 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
 
     def add(name: str, role: str, settings: dict[str, Any]) -> None:
         issue(authority, folder / "certs", name)
-        nodes.append(_written(folder, name, role, {**settings, "experiment": "../experiment.toml"}, options))
+        nodes.append(_written(folder, name, role, {**settings, "experiment": f"../{EXPERIMENT}"}, options))
 
     cloud = {
         "listen": f"{_LOOPBACK}:{ports[0]}",
@@ -95,10 +99,16 @@ def laid_out(folder: Path) -> list[Node]:
     ]
 
 
-def small_network(source: str, *, edges: int, ues_per_edge: int, overrides: list[str]) -> Config:
+def small_network(source: str, *, edges: int, ues_per_edge: int | list[int], overrides: list[str]) -> Config:
     """An experiment with its network cut to size."""
     shape = [f"network.edges={edges}", f"network.ues_per_edge={ues_per_edge}", f"planning.max_edges={edges}"]
     return load(source, overrides=[*shape, *overrides])
+
+
+def refuse_what_no_cloud_would_run(config: Config) -> None:
+    """Find out before a file is written what every cloud finds out as it starts."""
+    refuse_what_only_a_simulator_can(config)
+    make_node_task(CloudNodeSettings(), config)
 
 
 def free_ports(count: int) -> list[int]:

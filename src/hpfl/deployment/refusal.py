@@ -26,6 +26,8 @@ Code = Literal[
 """The rules; metrics count refusals by them."""
 
 
+UNUSABLE = frozenset({"nonfinite", "norm"})
+"""Rules by which a child says itself that what it computes on a model would be refused."""
 RETRIED = frozenset({"order", "size"})
 """Rules that refuse a spoiled transfer, which another attempt may mend."""
 ATTEMPTS = 3

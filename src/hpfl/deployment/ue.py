@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.checks import check_update
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import Background, Experiment
 from hpfl.deployment.pacing import send_vector, sleep_until
-from hpfl.deployment.refusal import ATTEMPTS, RETRIED, RefusedError
+from hpfl.deployment.refusal import ATTEMPTS, RETRIED, Code, RefusedError
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.uplink import Uplink, stay_attached
 from hpfl.deployment.wire import VERSION, Arrival, FloatArray, Tag, Vector, VectorSpec, digest_of, encode, numbers
+from hpfl.learning import NonFiniteUpdateError
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,9 @@ class Ue:
             self._held = None
             try:
                 update, sketch = await self._computed(lambda: self._update(own, params))
+            except RefusedError as error:
+                await self._decline(link, tag, error.reason, code=error.code)
+                return
             finally:
                 if self._computes is tag:
                     self._computes = None
@@ -158,7 +163,12 @@ class Ue:
         await link.send(encode(self._held.tag, sketch=self._sketch_of(self._held)))
 
     def _update(self, tag: Tag, params: Vector) -> tuple[Vector, FloatArray]:
-        update = self._learner.update(params, base_round=tag.base_round, edge_round=tag.edge_round)
+        """An update that no parent would refuse, and its sketch."""
+        try:
+            update = self._learner.update(params, base_round=tag.base_round, edge_round=tag.edge_round)
+        except NonFiniteUpdateError as error:
+            raise RefusedError("nonfinite", str(error)) from None
+        check_update(update, self._experiment.bounds)
         return update, self._learner.sketch(update)
 
     async def _evaluate(self, link: Uplink, tag: Tag, params: Vector) -> None:
@@ -177,9 +187,9 @@ class Ue:
             self._order, self._attempts = (tag, order), 1
             self._background.start("upload", self._upload(link, tag, order, self._held))
 
-    async def _decline(self, link: Uplink, tag: Tag, reason: str) -> None:
-        log("declined", level=logging.WARNING, round=tag.round, reason=reason)
-        await link.send(encode(tag.by(self._settings.name), refusal=pb.Refusal(code="stale", reason=reason)))
+    async def _decline(self, link: Uplink, tag: Tag, reason: str, *, code: Code = "stale") -> None:
+        log("declined", level=logging.WARNING, round=tag.round, code=code, reason=reason)
+        await link.send(encode(tag.by(self._settings.name), refusal=pb.Refusal(code=code, reason=reason)))
 
     def _refused(self, link: Uplink, refusal: Any) -> None:
         log("update refused", level=logging.WARNING, code=refusal.code, reason=refusal.reason)

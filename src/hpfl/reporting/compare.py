@@ -13,7 +13,7 @@ from rich.table import Table
 
 from hpfl.reporting import formats
 from hpfl.reporting.compare_figure import compare_figure
-from hpfl.reporting.runs import RunView, load_runs
+from hpfl.reporting.runs import RunView, common_time_word, load_runs
 from hpfl.reporting.store import plain
 from hpfl.reporting.style import FiguresUnavailableError
 from hpfl.reporting.summary import summarise
@@ -114,8 +114,8 @@ def _row(view: RunView, target: float | None) -> dict[str, Any]:
     return row
 
 
-DISPENSABLE = ("rounds\nto it", "energy", "global %\n(best)", "edges\n/round", "planner", "simulated\ntime")
-"""Columns left out, in this order, where the terminal is too narrow."""
+DISPENSABLE = ("rounds\nto it", "energy", "global %\n(best)", "edges\n/round", "planner")
+"""Columns left out, in this order and then the time, where the terminal is too narrow."""
 
 
 def _cells(row: dict[str, Any], comparison: Comparison) -> dict[str, str]:
@@ -125,7 +125,7 @@ def _cells(row: dict[str, Any], comparison: Comparison) -> dict[str, str]:
         "system": row["system"] or formats.UNKNOWN,
         "planner": row["planner"] or formats.UNKNOWN,
         "rounds": formats.number(row["rounds"]),
-        "simulated\ntime": formats.seconds(row["time_s"]),
+        _time_heading(comparison): formats.seconds(row["time_s"]),
         "personalised\n% (best)": _final_and_best(row, "personalised_accuracy"),
         "global %\n(best)": _final_and_best(row, "global_accuracy"),
         f"time to\n{target}": formats.seconds(row["time_to_target_s"]),
@@ -141,10 +141,14 @@ def _columns(comparison: Comparison, width: int) -> list[tuple[str, Literal["lef
     rows = [_cells(row, comparison) for row in comparison.rows]
     kept = list(rows[0]) if rows else []
     need = {name: max(len(line) for line in (*name.split("\n"), *(row[name] for row in rows))) + 2 for name in kept}
-    for name in DISPENSABLE:
+    for name in (*DISPENSABLE, _time_heading(comparison)):
         if sum(need[heading] for heading in kept) + 2 > width:
             kept.remove(name)
     return [(name, "left" if name in {"run", "system", "planner"} else "right") for name in kept]
+
+
+def _time_heading(comparison: Comparison) -> str:
+    return common_time_word(comparison.runs).replace(" ", "\n")
 
 
 def _final_and_best(row: dict[str, Any], name: str) -> str:

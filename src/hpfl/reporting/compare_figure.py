@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpfl.reporting import formats, style
-from hpfl.reporting.runs import FloatArray, RunView
+from hpfl.reporting.runs import FloatArray, RunView, common_time_word
 from hpfl.reporting.why import NOTICEABLE, Way, common_target, way_to
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MOST_ARROWS = 4
 
 
 def compare_figure(runs: Sequence[RunView], path: Path, *, target: float | None = None) -> Path:
-    """Accuracy against simulated time with the way to the target, and the distributions that explain it."""
+    """Accuracy against time with the way to the target, and the distributions that explain it."""
     wanted = common_target(runs)[0] if target is None else target
     ways = [None if wanted is None else way_to(view, wanted) for view in runs]
     bars_in = 0.62 + 0.27 * len(runs)
@@ -37,7 +37,7 @@ def compare_figure(runs: Sequence[RunView], path: Path, *, target: float | None 
 def _headline(figure: "Figure", runs: Sequence[RunView], target: float | None, ways: Sequence[Way | None]) -> None:
     reached = sorted((way for way in ways if way), key=lambda way: way.time_s)
     if target is None or not reached:
-        title = "Accuracy against simulated time"
+        title = f"Accuracy against {common_time_word(runs)}"
     elif len(reached) == len(runs) == 2 and reached[1].time_s > NOTICEABLE * reached[0].time_s:
         sooner = f"{reached[1].time_s / reached[0].time_s:.1f}× sooner than {reached[1].label}"
         title = f"{reached[0].label} reaches {formats.share(target)} accuracy {sooner}"
@@ -63,7 +63,7 @@ def _names(view: RunView) -> str:
 def _courses(axes: "Axes", runs: Sequence[RunView], target: float | None, ways: Sequence[Way | None]) -> None:
     shown_s = _shown_s(runs, ways)
     unit_s, unit = style.time_unit(shown_s)
-    axes.set(xlabel=f"simulated time ({unit})", ylabel="personalised accuracy, mean over UEs")
+    axes.set(xlabel=f"{common_time_word(runs)} ({unit})", ylabel="personalised accuracy, mean over UEs")
     axes.set_xlim(0, shown_s / unit_s or 1.0)
     values = [view.evaluated(METRIC) for view in runs]
     seen = np.concatenate([accuracy for _, accuracy in values])
@@ -151,7 +151,7 @@ def _equation(figure: "SubFigure", runs: Sequence[RunView], ways: Sequence[Way |
     columns: tuple[tuple[str, list[float | None], Callable[[float | None], str]], ...] = (
         ("Rounds to the target", [way.rounds if way else None for way in ways], formats.number),
         ("×  length of a mean round", [way.seconds_per_round if way else None for way in ways], formats.seconds),
-        ("=  simulated time to it", [way.time_s if way else None for way in ways], formats.seconds),
+        (f"=  {common_time_word(runs)} to it", [way.time_s if way else None for way in ways], formats.seconds),
     )
     for axes, (title, values, text) in zip(panels, columns, strict=True):
         _bars(axes, values, [text(value) if value else "not reached" for value in values])

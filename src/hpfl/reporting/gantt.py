@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpfl.reporting import style
+from hpfl.reporting.runs import is_deployed, named_folder, time_word
 from hpfl.reporting.timeline import Bar, bars, read_timeline
 from hpfl.training.phases import AGGREGATED, BACKHAUL, BROADCAST, COMPUTE, DROPPED, SUPERSEDED, UPLOAD, WAITING
 
@@ -42,7 +43,7 @@ def draw_timeline(folder: Path, path: Path, rounds: tuple[int, int] | None = Non
         axes.set_yticks(list(place.values()), [f"edge {edge}" for edge in place])
         axes.set_ylim(-0.7, len(shown) - 0.3)
         axes.set_xlim(began_s / unit_s, ended_s / unit_s)
-        axes.set_xlabel(f"simulated time ({unit})")
+        axes.set_xlabel(f"{time_word(deployed=is_deployed(folder))} ({unit})")
         axes.grid(visible=False)
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="y", length=0)
@@ -52,7 +53,7 @@ def draw_timeline(folder: Path, path: Path, rounds: tuple[int, int] | None = Non
         style.headline(
             figure,
             "What every edge was doing, and when the cloud aggregated",
-            f"{Path(folder).resolve().name}, rounds {first} to {last}{more}. Numbers: staleness of updates on arrival.",
+            f"{named_folder(folder).name}, rounds {first} to {last}{more}. Numbers: staleness of updates on arrival.",
         )
         return style.save(figure, path)
 

@@ -16,6 +16,8 @@ from hpfl.reporting.summary import Row, evaluations
 
 FloatArray = NDArray[np.float64]
 
+_DEPLOYED = "run"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
@@ -32,7 +34,7 @@ class RunView:
         return _floats([row.get(name) for row in self.rows])
 
     def evaluated(self, metric: str) -> tuple[FloatArray, FloatArray]:
-        """Simulated seconds and values of the evaluations of `metric`."""
+        """Seconds, simulated or measured, and values of the evaluations of `metric`."""
         measured = evaluations(self.rows, metric)
         return _floats([row["time_s"] for row in measured]), _floats([row[metric] for row in measured])
 
@@ -47,7 +49,7 @@ class RunView:
     @property
     def time_word(self) -> str:
         """What `time_s` counts: virtual seconds, or those of a deployed run."""
-        return "time" if self.summary.get("deployed") else "simulated time"
+        return time_word(deployed=bool(self.summary.get("deployed")))
 
     @property
     def num_edges(self) -> int:
@@ -72,6 +74,28 @@ class RunView:
         return f"{tiers}{'' if self.setting('learning', 'inner_lr') == 0 else 'P'}FL"
 
 
+def time_word(*, deployed: bool) -> str:
+    """What a run's seconds are."""
+    return "measured time" if deployed else "simulated time"
+
+
+def common_time_word(runs: Sequence[RunView]) -> str:
+    """What the seconds of all runs are; merely time where some were measured and others simulated."""
+    words = {view.time_word for view in runs}
+    return words.pop() if len(words) == 1 else "time"
+
+
+def is_deployed(folder: Path) -> bool:
+    """Whether a folder of results is that of a finished deployment."""
+    return (folder / SUMMARY).exists() and bool(read_summary(folder).get("deployed"))
+
+
+def named_folder(folder: Path) -> Path:
+    """The folder whose name a run goes by: a deployment's results lie in `run` inside of it."""
+    folder = folder.resolve()
+    return folder.parent if folder.name == _DEPLOYED and is_deployed(folder) else folder
+
+
 def load_run(folder: Path | str, *, label: str | None = None) -> RunView:
     """Read a folder of results; its name is its label unless another is given (`hpfl` becomes HPFL if it is)."""
     folder = Path(folder)
@@ -81,7 +105,7 @@ def load_run(folder: Path | str, *, label: str | None = None) -> RunView:
     if not rows:
         raise OutputError(f"{folder / ROUNDS} has no rounds yet")
     view = RunView(
-        label=label or folder.resolve().name,
+        label=label or named_folder(folder).name,
         rows=rows,
         config=_config(folder / CONFIG),
         summary=read_summary(folder) if (folder / SUMMARY).exists() else {},
@@ -95,10 +119,12 @@ def load_runs(folders: Sequence[Path | str]) -> list[RunView]:
     paths = [Path(folder).resolve() for folder in folders]
     if len(set(paths)) < len(paths):
         raise OutputError("the same folder is named twice")
+    names = [named_folder(path) for path in paths]
+    names = names if len(set(names)) == len(paths) else paths
     depth = 1
-    while len({path.parts[-depth:] for path in paths}) < len(paths):
+    while len({name.parts[-depth:] for name in names}) < len(names):
         depth += 1
-    return [load_run(path, label=None if depth == 1 else "/".join(path.parts[-depth:])) for path in paths]
+    return [load_run(path, label="/".join(name.parts[-depth:])) for path, name in zip(paths, names, strict=True)]
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ class Way:
     """The way of one run to the target: what it took, and what its rounds were like until then."""
 
     label: str
+    time_word: str
     time_s: float
     rounds: int
     accuracy: float
@@ -29,7 +30,7 @@ class Way:
 
     @property
     def seconds_per_round(self) -> float:
-        """Simulated seconds of a mean round on the way."""
+        """Seconds of a mean round on the way."""
         return self.time_s / self.rounds
 
 
@@ -53,6 +54,7 @@ def way_to(view: RunView, target: float) -> Way | None:
     rows = view.rows[: reached.round]
     return Way(
         label=view.label,
+        time_word=view.time_word,
         time_s=reached.time_s,
         rounds=reached.round,
         accuracy=rows[-1]["personalised_accuracy"],
@@ -84,7 +86,9 @@ def _unreached(one: RunView, other: RunView, target: float) -> str:
 
 def _verdict(fast: Way, slow: Way, target: float) -> str:
     ratio = slow.time_s / fast.time_s
-    times = f"{formats.seconds(fast.time_s)} of simulated time, {slow.label} after {formats.seconds(slow.time_s)}"
+    other = "" if slow.time_word == fast.time_word else f" of {slow.time_word}"
+    sooner, later = f"{formats.seconds(fast.time_s)} of {fast.time_word}", f"{formats.seconds(slow.time_s)}{other}"
+    times = f"{sooner}, {slow.label} after {later}"
     end = "at the same time" if ratio < NOTICEABLE else f"{times_text(ratio)} sooner"
     return f"{fast.label} reached {formats.share(target)} personalised accuracy after {times}: {end}."
 
