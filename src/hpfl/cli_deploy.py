@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from hpfl.cli_errors import refuse, reported
+from hpfl.training.cloud import DivergedError
 
 deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: every node a process of its own.")
 certs_app = typer.Typer(no_args_is_help=True, help="Make the certificates with which nodes prove who they are.")
@@ -187,7 +188,7 @@ def ue_command(
 
 
 class _refusing:  # noqa: N801  reads as a word at its uses
-    """Turn the refusals of a node into their message and exit status 2."""
+    """Turn what no new start would mend, the refusals of a node and a lost model, into a message and exit status 2."""
 
     def __enter__(self) -> None:
         return None
@@ -196,7 +197,7 @@ class _refusing:  # noqa: N801  reads as a word at its uses
         from hpfl.deployment.certificates import CertificateError
         from hpfl.deployment.settings import SettingsError
 
-        known: tuple[type[BaseException], ...] = (CertificateError, SettingsError)
+        known: tuple[type[BaseException], ...] = (CertificateError, SettingsError, DivergedError)
         if "grpc" in sys.modules:
             from hpfl.deployment.deliveries import NobodyError
             from hpfl.deployment.uplink import NotAdmittedError
