@@ -27,6 +27,7 @@ from hpfl.deployment.status import Board, write_status
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import SUMMARY, RunStore
 from hpfl.reporting.summary import environment, summarise
+from hpfl.training.cloud import DivergedError
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
@@ -68,7 +69,7 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
         audit.start(as_vector(state.params), round_number=state.round, run=deployment.cloud.run)
         deployment.cloud.metrics.serve(settings.metrics)
         listening(loop.run(deployment.cloud.start()))
-        writing, completed = loop.start(board.keep_writing(out)), False
+        writing, completed, lost = loop.start(board.keep_writing(out)), False, False
         try:
             state = _trained(deployment, state, watch)
             completed = state.round >= experiment.config.training.rounds
@@ -76,11 +77,17 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
                 _write(store, experiment.config, deployment, watch.records, state)
             while completed and settings.serve and not stop.is_asked:
                 time.sleep(0.2)
+        except DivergedError:
+            lost = True
+            store.write_summary(
+                _summary(experiment.config, deployment, watch.records, completed=False) | {"diverged": True}
+            )
+            raise
         finally:
             watch.close()
             writing.cancel()
             write_status(out, board.text())
-            loop.run(deployment.cloud.stop(completed=completed))
+            loop.run(deployment.cloud.stop(completed=completed or lost))
     return completed
 
 
@@ -173,20 +180,26 @@ def _write(
     spec = executor.cloud.task.spec
     store.write_model({name: part.clone() for name, part in spec.unflatten(state.params).items()})
     store.write_ues(_ue_table(config, executor, state))
-    summary = {
-        "completed": True,
+    store.write_summary(_summary(config, deployment, records, completed=True))
+
+
+def _summary(
+    config: Config, deployment: Deployment, records: list[dict[str, Any]], *, completed: bool
+) -> dict[str, Any]:
+    executor = deployment.executor
+    return {
+        "completed": completed,
         **summarise(records, target_accuracy=config.evaluation.target_accuracy),
         "planner": config.planning.planner,
         "dataset": config.data.dataset,
         "seed": config.training.seed,
         "num_edges": config.network.edges,
         "num_ues": config.network.num_ues,
-        "num_parameters": spec.num_parameters,
+        "num_parameters": executor.cloud.task.spec.num_parameters,
         "deployed": True,
         "median_measured_over_planned": _median_ratio(executor),
         "environment": environment(),
     }
-    store.write_summary(summary)
 
 
 def _median_ratio(executor: DeployedExecutor) -> float | None:

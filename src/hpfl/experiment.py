@@ -102,7 +102,7 @@ def _run(
             try:
                 state = train(state, simulation.parts, simulation.settings, watch.after_round)
             except (DivergedError, NonFiniteUpdateError) as error:
-                if store is not None:
+                if store is not None and watch.records:
                     told = _summary(config, simulation, watch.records, began=began, device=device)
                     store.write_summary(told | {"diverged": True})
                 raise DivergedError(f"round {len(watch.records) + 1}: {error}") from error

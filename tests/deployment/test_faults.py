@@ -240,3 +240,14 @@ def test_who_cannot_compute_is_left_out_and_holds_nobody_up(certificates, ues, e
         assert time.monotonic() - began < nodes.cloud_settings.timing.compute_s / 2
         assert nodes.record.aggregated == tuple(edges)
         assert nodes.record.num_participants == 4 - len(ues)
+
+
+def test_one_edge_that_cannot_compute_does_not_end_the_run_while_another_is_away(certificates):
+    with Nodes(certificates, MANY, tiny=True, timing={"gather_s": 0.5}) as nodes:
+        overflowing(nodes, (2, 3), since=0, norm=2e3)
+        nodes.play(2)
+        nodes.kill("edge-0")
+        later(1.5, lambda: nodes.start_edge(0, listen=nodes.edge_ports[0]))
+        nodes.play(1)
+        assert nodes.record.aggregated == (0,)
+        assert nodes.state.round == 3

@@ -5,7 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpfl.training.cloud import AGGREGATIONS, CloudSettings, DivergedError, step
+from hpfl.planning.problem import APPLIED
+from hpfl.training.cloud import AGGREGATIONS, CloudSettings, DivergedError, remembered, step
+from hpfl.training.present import nobody
 from hpfl.training.state import EdgeUpdate
 
 
@@ -53,3 +55,22 @@ def test_no_aggregation_depends_on_the_order_of_arrival(rows, weights):
     for name in AGGREGATIONS:
         results = [AGGREGATIONS.get(name)(order) for order in itertools.permutations(updates)]
         assert all(torch.equal(results[0], other) for other in results)
+
+
+def planned(*edges):
+    plan = nobody(3)
+    plan.scheduled[list(edges)] = True
+    return plan
+
+
+def test_a_planner_is_told_of_shares_that_are_not_those_of_its_plan_and_of_no_others():
+    def after(memory, plan, *arrivals, **changes):
+        return remembered(memory, plan, arrivals, this_round=3, settings=settings_of(**changes))
+
+    one, two = update(0, [1.0]), update(1, [1.0])
+    failed = after({"own": 1}, planned(0, 1), one)
+    assert failed == {"own": 1, APPLIED: {"0": 1.0}}
+    assert after(failed, planned(0, 1), one, two) == {"own": 1}
+    assert after(failed, planned()) == failed  # nobody was there: the round before is still to be learned from
+    assert after({}, planned(0, 1), one, update(1, [1.0], weight=3.0)) == {APPLIED: {"0": 0.25, "1": 0.75}}
+    assert after({}, planned(0), one, staleness_discount=1.0) == {APPLIED: {"0": 0.25}}

@@ -79,18 +79,25 @@ class Cloud:
             if self.held:
                 break  # whoever is not ready by now is left out
             if waited_s >= timing.patience_s:
+                self._raise_if_diverged()
                 raise NobodyError(f"no edge had an update for {waited_s:.0f} s")
             self._sent.clear()  # an answer may have been lost: ask again
         if self.stopping.is_set():
             raise StoppedError
         held = {edge: held for edge, held in self.held.items() if edge in self.hub.children}
-        if not held and self._failed & self.hub.children.keys():
-            assert self._model is not None
-            raise DivergedError(
-                f"the model after round {self._model.tag.round} has diverged: every UE's update on it is infinite, or "
-                f"larger than limits.update_norm ({self._experiment.bounds.update_norm:g}); try a smaller learning rate"
-            )
+        if not held:
+            self._raise_if_diverged()
         return held
+
+    def _raise_if_diverged(self) -> None:
+        """Raise if all that edges said of the current model is that nothing usable can be computed on it."""
+        if not self._failed:
+            return
+        assert self._model is not None
+        raise DivergedError(
+            f"the model after round {self._model.tag.round} has diverged: every UE's update on it is infinite, or "
+            "larger than limits.update_norm of the UE, its edge or the cloud; try a smaller learning rate"
+        )
 
     def _all_ready(self) -> bool:
         if self.stopping.is_set():
@@ -98,6 +105,8 @@ class Cloud:
         self._send_missing_models()
         there = set(self.hub.children)
         ready = there & set(self.held)
+        if not ready and not self._failed.issuperset(self._roster.values()):
+            return False  # an edge that is away may have what the others have not
         early = asyncio.get_running_loop().time() < self._gather_until_s and len(there) < len(self._roster)
         return bool(there) and there == ready | (there & self._failed) and not early
 
@@ -284,9 +293,10 @@ class Cloud:
 
         Or its UEs compute nothing usable on the current model, and is left out of the round.
         """
-        if code in UNUSABLE and self._model is not None and tag.about_same_model(self._model.tag):
-            self._failed.add(child.number)
-            self._changed.set()
+        if code in UNUSABLE and self._model is not None:
+            if tag.about_same_model(self._model.tag):  # of an older model it is no longer asked
+                self._failed.add(child.number)
+                self._changed.set()
             return
         collecting = self._collecting.get(child.number)
         if collecting is not None and collecting.awaits(tag, child.number):

@@ -231,8 +231,9 @@ class Flock:
 
     def _declined(self, child: Child, tag: Tag, code: str) -> None:
         """A UE has not got the model it is asked about, computes nothing usable on it, or no update for an order."""
-        if code in UNUSABLE and self.gathering is not None and tag.about_same_model(self.gathering.tag):
-            self.gathering.give_up(child.number)
+        if code in UNUSABLE and self.gathering is not None:
+            if tag.about_same_model(self.gathering.tag):  # of an older model it is no longer asked
+                self.gathering.give_up(child.number)
         elif child.asked_again and self.gathering is not None and tag.about_same_model(self.gathering.tag):
             child.asked_again = False
             self.hub.send_all(self._frames, [child], at_once=1)

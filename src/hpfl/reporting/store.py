@@ -112,7 +112,7 @@ class RunStore:
         os.fsync(self._descriptor)
 
     def write_config(self, text: str) -> None:
-        """Write the resolved configuration."""
+        """Write the configuration."""
         atomic.write_text(self.out / CONFIG, text)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:

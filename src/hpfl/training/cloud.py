@@ -105,7 +105,10 @@ def remembered(
     }
     intended = dict.fromkeys(map(str, chosen), 1.0 / max(len(chosen), 1))
     near = shares.keys() == intended.keys() and all(math.isclose(shares[k], intended[k]) for k in shares)
-    return memory if near or not chosen else {**memory, APPLIED: shares}
+    if not chosen:
+        return memory
+    plain = {key: value for key, value in memory.items() if key != APPLIED}
+    return plain if near else {**plain, APPLIED: shares}
 
 
 def step(
