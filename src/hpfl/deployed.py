@@ -26,7 +26,7 @@ from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board, write_status
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import SUMMARY, RunStore
-from hpfl.reporting.summary import environment, summarise
+from hpfl.reporting.summary import environment, run_summary
 from hpfl.training.cloud import DivergedError
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
@@ -188,14 +188,7 @@ def _summary(
 ) -> dict[str, Any]:
     executor = deployment.executor
     return {
-        "completed": completed,
-        **summarise(records, target_accuracy=config.evaluation.target_accuracy),
-        "planner": config.planning.planner,
-        "dataset": config.data.dataset,
-        "seed": config.training.seed,
-        "num_edges": config.network.edges,
-        "num_ues": config.network.num_ues,
-        "num_parameters": executor.cloud.task.spec.num_parameters,
+        **run_summary(config, records, completed=completed, num_parameters=executor.cloud.task.spec.num_parameters),
         "deployed": True,
         "median_measured_over_planned": _median_ratio(executor),
         "environment": environment(),

@@ -17,7 +17,7 @@ from hpfl.data.sources import load_dataset
 from hpfl.learning import Evaluation, NonFiniteUpdateError
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import UES, OutputError, RunStore
-from hpfl.reporting.summary import environment, summarise
+from hpfl.reporting.summary import environment, run_summary
 from hpfl.reporting.table import write_table
 from hpfl.simulation.build import Simulation, build_simulation
 from hpfl.simulation.radio import Recorder
@@ -178,14 +178,12 @@ def _summary(
     config: Config, simulation: Simulation, records: Records, *, began: float, device: torch.device
 ) -> dict[str, Any]:
     return {
-        "completed": len(records) >= config.training.rounds,
-        **summarise(records, target_accuracy=config.evaluation.target_accuracy),
-        "planner": config.planning.planner,
-        "dataset": config.data.dataset,
-        "seed": config.training.seed,
-        "num_edges": config.network.edges,
-        "num_ues": config.network.num_ues,
-        "num_parameters": simulation.task.spec.num_parameters,
+        **run_summary(
+            config,
+            records,
+            completed=len(records) >= config.training.rounds,
+            num_parameters=simulation.task.spec.num_parameters,
+        ),
         "device": device.type,
         "wall_s": time.perf_counter() - began,
         "environment": environment(device=device.type),

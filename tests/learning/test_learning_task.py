@@ -195,7 +195,9 @@ def test_what_does_not_fit_the_data_is_refused_with_the_shapes(model: nn.Module,
 
 
 def test_a_builder_that_asks_for_more_or_gives_no_module_is_refused() -> None:
-    with pytest.raises(LearningError, match="asks for outputs; it is given input_shape and num_outputs"):
+    with pytest.raises(
+        LearningError, match="missing a required argument: 'outputs'; it is given input_shape, num_outputs"
+    ):
         make_task(flat)
     with pytest.raises(LearningError, match="gives int; wanted a"):
         make_task(lambda: 5)  # type: ignore[arg-type, return-value]

@@ -61,7 +61,6 @@ def load(source: str | Path, *, system: str | None = None, overrides: Iterable[s
         shape = _SHAPE if system in _TWO_TIERS else ()
         kept = [text for text in overrides if not text.strip().startswith(shape)]
         config = with_overrides(apply_system(config, system), kept)
-    resolve(config)
     return config
 
 

@@ -79,22 +79,23 @@ class Cloud:
             if self.held:
                 break  # whoever is not ready by now is left out
             if waited_s >= timing.patience_s:
-                self._raise_if_diverged()
-                raise NobodyError(f"no edge had an update for {waited_s:.0f} s")
+                nobody = NobodyError(f"no edge had an update for {waited_s:.0f} s")
+                raise self._diverged() if self._failed else nobody
             self._sent.clear()  # an answer may have been lost: ask again
         if self.stopping.is_set():
             raise StoppedError
         held = {edge: held for edge, held in self.held.items() if edge in self.hub.children}
-        if not held:
-            self._raise_if_diverged()
+        if not held and self._all_failed():
+            raise self._diverged()
         return held
 
-    def _raise_if_diverged(self) -> None:
-        """Raise if all that edges said of the current model is that nothing usable can be computed on it."""
-        if not self._failed:
-            return
+    def _all_failed(self) -> bool:
+        """Whether every edge said that nothing usable can be computed on the current model; one away may yet."""
+        return self._failed.issuperset(self._roster.values())
+
+    def _diverged(self) -> DivergedError:
         assert self._model is not None
-        raise DivergedError(
+        return DivergedError(
             f"the model after round {self._model.tag.round} has diverged: every UE's update on it is infinite, or "
             "larger than limits.update_norm of the UE, its edge or the cloud; try a smaller learning rate"
         )
@@ -105,8 +106,8 @@ class Cloud:
         self._send_missing_models()
         there = set(self.hub.children)
         ready = there & set(self.held)
-        if not ready and not self._failed.issuperset(self._roster.values()):
-            return False  # an edge that is away may have what the others have not
+        if not ready and not self._all_failed():
+            return False
         early = asyncio.get_running_loop().time() < self._gather_until_s and len(there) < len(self._roster)
         return bool(there) and there == ready | (there & self._failed) and not early
 

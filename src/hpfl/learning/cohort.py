@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws, whole_index
+from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
 from hpfl.learning.chain.engine import ChainEngine
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
 from hpfl.learning.errors import LearningError
@@ -154,14 +154,12 @@ class Cohort:
         test_sizes = samples.shards.sizes
         figures = params.new_full((4, self.num_ues), torch.nan)
 
-        def evaluated(ues: IntArray) -> Tensor:
-            own_tests = whole_batch(samples, ues, max(int(test_sizes[ues].max()), 1))
+        def evaluated(ues: IntArray, most_tests: int) -> Tensor:
+            own_tests = whole_batch(samples, ues, max(most_tests, 1))
             return self._engine.evaluation(params, self._whole_batch(ues), own_tests, training).stacked()
 
         def trial(bucket: int) -> Tensor:
-            ues = self._largest(self._whole, bucket)
-            own_tests = whole_batch(samples, ues, max(int(test_sizes.max()), 1))
-            return self._engine.evaluation(params, self._whole_batch(ues), own_tests, training).stacked()
+            return evaluated(self._largest(self._whole, bucket), int(test_sizes.max()))
 
         self._pack(True)
         ues = np.flatnonzero(self.samples.shards.sizes)
@@ -169,7 +167,8 @@ class Cohort:
             replay = self._evaluation_replay(params, samples, training, trial)
             limit = self._limit(("evaluate", inner_steps), self._whole, trial)
             for at in self._whole.chunks(ues, np.zeros_like(ues), limit) if replay is None else ():
-                figures[:, torch.from_numpy(ues[at]).to(self.device)] = evaluated(ues[at])
+                own = ues[at]
+                figures[:, torch.from_numpy(own).to(self.device)] = evaluated(own, int(test_sizes[own].max()))
             figures = figures if replay is None else replay.run(params)
         figures[2:, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
         return Evaluation(*figures.double().cpu().numpy())
@@ -295,15 +294,12 @@ class Cohort:
         else:
             width = layout.widths[bucket]
             steps = [
-                {role: self._first_samples(ue, width) for role in training.roles} for _ in range(training.local_steps)
+                {role: whole_batch(self.samples, ue, width) for role in training.roles}
+                for _ in range(training.local_steps)
             ]
         total = params.new_zeros(1, params.shape[-1])
         sums = Sums.of(total, np.zeros(1, dtype=np.int64), np.ones(1), torch.empty_like(total) if keep_per_ue else None)
         return self._engine.updates(params[:1] if params.ndim == 2 else params, steps, sums)
-
-    def _first_samples(self, ues: IntArray, width: int) -> Batch:
-        counts = np.minimum(self.samples.shards.sizes[ues], width)
-        return self.samples.batch(ues, whole_index(counts, width), counts)
 
 
 def _refuse_empty(ues: IntArray, sizes: IntArray) -> None:

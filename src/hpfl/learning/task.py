@@ -187,20 +187,18 @@ def _builder(
     if isinstance(model, str):
         model = _imported(model, "learning.model") if ":" in model else MODELS.get(model)
     hints = {"input_shape": input_shape, "num_outputs": num_outputs}
-    wanted = inspect.signature(model).parameters
+    signature = inspect.signature(model)
+    wanted = signature.parameters
     arguments = {name: value for name, value in hints.items() if name in wanted and value is not None}
-    missing = [
-        name
-        for name, one in wanted.items()
-        if one.default is one.empty and one.kind not in {one.VAR_POSITIONAL, one.VAR_KEYWORD}
-    ]
-    missing = [name for name in missing if name not in {**arguments, **options}]
-    if missing:
+    arguments |= options
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
         raise LearningError(
-            f"the builder of the model asks for {', '.join(missing)}; it is given input_shape and num_outputs"
-        )
+            f"the builder of the model: {error}; it is given {', '.join([*hints, *options])}"
+        ) from error
     factory = model
-    return lambda: factory(**{**arguments, **options})
+    return lambda: factory(**arguments)
 
 
 def _built(build: Callable[[], nn.Module], seed: int) -> nn.Module:

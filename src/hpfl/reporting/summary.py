@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from hpfl.config import Config
 from hpfl.training.record import RoundRecord
 
 Row = Mapping[str, Any]
@@ -86,6 +87,22 @@ def summarise(records: Sequence[RoundRecord | Row], *, target_accuracy: float | 
         "planning_s": total(table, "planning_s"),
         "target_accuracy": target_accuracy,
         **_to_target(table, target_accuracy),
+    }
+
+
+def run_summary(
+    config: Config, records: Sequence[RoundRecord | Row], *, completed: bool, num_parameters: int
+) -> dict[str, Any]:
+    """What records and configuration say about a run, simulated or real."""
+    return {
+        "completed": completed,
+        **summarise(records, target_accuracy=config.evaluation.target_accuracy),
+        "planner": config.planning.planner,
+        "dataset": config.data.dataset,
+        "seed": config.training.seed,
+        "num_edges": config.network.edges,
+        "num_ues": config.network.num_ues,
+        "num_parameters": num_parameters,
     }
 
 
