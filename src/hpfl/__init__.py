@@ -9,6 +9,8 @@ result.rounds, result.summary
 __version__ = "0.1.0"
 
 from hpfl.config import Config, ConfigError, load, preset
+from hpfl.data.dataset import DatasetError
+from hpfl.data.federated import FederatedData
 from hpfl.experiment import Hooks, RunResult, run
 from hpfl.planning.planners import PLANNERS, plan
 from hpfl.planning.problem import Plan, RoundProblem
@@ -17,6 +19,8 @@ __all__ = [
     "PLANNERS",
     "Config",
     "ConfigError",
+    "DatasetError",
+    "FederatedData",
     "Hooks",
     "Plan",
     "RoundProblem",

@@ -38,8 +38,8 @@ def begun(folder: Path, asked: Asked) -> list[Node]:
         raise OutputError(f"{folder} is not empty; continue the run in it with --resume, or choose another --out")
     config = small_network(
         asked.source or "quickstart",
-        edges=asked.edges or 2,
-        ues_per_edge=asked.ues_per_edge or 3,
+        edges=asked.edges,
+        ues_per_edge=asked.ues_per_edge,
         overrides=asked.changes,
     )
     refuse_what_no_cloud_would_run(config)

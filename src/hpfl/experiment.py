@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.config import Config, ConfigError, resolve
-from hpfl.data.dataset import Progress
-from hpfl.data.sources import load_dataset
+from hpfl.assembly import fitted
+from hpfl.config import Config, ConfigError, resolve, with_overrides
+from hpfl.data.dataset import Dataset, Progress
+from hpfl.data.federated import FederatedData
+from hpfl.data.sources import GIVEN, load_dataset
 from hpfl.learning import Evaluation, NonFiniteUpdateError
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import UES, OutputError, RunStore
@@ -58,21 +61,36 @@ def run(
     resume: bool = False,
     device: str = "auto",
     data_dir: str | Path | None = None,
+    data: FederatedData | Dataset | None = None,
     hooks: Hooks | None = None,
 ) -> RunResult:
     """Train as `config` says and return the results; with `out` they are written there too, with checkpoints.
 
     `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are looked for before they are downloaded.
+    `data` are samples of one's own instead of `config.data.dataset`; they bring the number of UEs and edges along.
     """
     hooks = hooks or Hooks()
     resolve(config)
     chosen = choose_device(device)
-    if out is None:
-        return _run(config, None, resume=False, device=chosen, data_dir=data_dir, hooks=hooks)
-    if resume and not Path(out).is_dir():
+    if out is not None and resume and not Path(out).is_dir():
         raise OutputError(f"{out} does not exist, so there is no run in it to resume; leave out --resume to start one")
+    loaded = partial(_with_data, config, data, data_dir, hooks)
+    if out is None:
+        return _run(*loaded(), None, resume=False, device=chosen, hooks=hooks)
     with RunStore.open(Path(out), resume=resume) as store:
-        return _run(config, store, resume=resume, device=chosen, data_dir=data_dir, hooks=hooks)
+        return _run(*loaded(), store, resume=resume, device=chosen, hooks=hooks)
+
+
+def _with_data(
+    config: Config, data: FederatedData | Dataset | None, data_dir: str | Path | None, hooks: Hooks
+) -> tuple[Config, Dataset]:
+    """The data set of a run, and the configuration with what the data say of the network."""
+    if data is None:
+        name = config.data.dataset
+        dataset = load_dataset(name, Path(data_dir) if data_dir else None, progress=hooks.download)
+        return fitted(config, dataset), dataset
+    dataset = data.dataset if isinstance(data, FederatedData) else data
+    return fitted(with_overrides(config, [f"data.dataset={GIVEN}"]), dataset), dataset
 
 
 def choose_device(name: str) -> torch.device:
@@ -85,16 +103,9 @@ def choose_device(name: str) -> torch.device:
 
 
 def _run(
-    given: Config,
-    store: RunStore | None,
-    *,
-    resume: bool,
-    device: torch.device,
-    data_dir: str | Path | None,
-    hooks: Hooks,
+    given: Config, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, hooks: Hooks
 ) -> RunResult:
     began, config = time.perf_counter(), resolve(given)
-    dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None, progress=hooks.download)
     with _tracing(config, resume=resume) as record:
         simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=record)
         with closing(_Watch(config, None if store is None else Journal(store, given), hooks)) as watch:
@@ -184,6 +195,7 @@ def _summary(
             completed=len(records) >= config.training.rounds,
             num_parameters=simulation.task.spec.num_parameters,
         ),
+        "test_samples": simulation.dealt.tests,
         "device": device.type,
         "wall_s": time.perf_counter() - began,
         "environment": environment(device=device.type),
@@ -191,18 +203,21 @@ def _summary(
 
 
 def _ue_table(simulation: Simulation, state: TrainState, evaluation: Evaluation) -> dict[str, Any]:
-    fleet = simulation.fleet
-    return {
-        "ue": np.arange(fleet.num_ues),
+    """One row per UE, in the order and by the numbers of the samples' owners."""
+    fleet, dealt = simulation.fleet, simulation.dealt
+    columns = {
+        "ue": dealt.ue_numbers,
         "edge": fleet.edge_of_ue,
         "samples": fleet.num_samples,
-        "labels": _labels(simulation.dealt.label_counts > 0),
+        "labels": _labels(dealt.label_counts > 0),
         "personalised_accuracy": evaluation.personalised_accuracy,
         "global_accuracy": evaluation.global_accuracy,
         "meta_loss": evaluation.meta_loss,
         "loss": evaluation.loss,
         "energy_j": state.joules,
     }
+    order = np.argsort(dealt.ue_numbers)
+    return {name: column[order] for name, column in columns.items()}
 
 
 def _labels(held: NDArray[np.bool_]) -> NDArray[np.object_]:

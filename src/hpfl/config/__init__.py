@@ -1,7 +1,17 @@
 """The whole configuration of an experiment, validated once: sections, presets, systems and their TOML form."""
 
 from hpfl.config.errors import ConfigError
-from hpfl.config.loading import SYSTEMS, apply_system, load, preset, preset_names, preset_text, resolve, with_overrides
+from hpfl.config.loading import (
+    SYSTEMS,
+    apply_system,
+    load,
+    preset,
+    preset_names,
+    preset_text,
+    resolve,
+    validated,
+    with_overrides,
+)
 from hpfl.config.render import fingerprint, to_toml
 from hpfl.config.sections import (
     Config,
@@ -31,5 +41,6 @@ __all__ = [
     "preset_text",
     "resolve",
     "to_toml",
+    "validated",
     "with_overrides",
 ]

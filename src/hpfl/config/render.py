@@ -7,10 +7,11 @@ from typing import Any
 import tomlkit
 from tomlkit.items import Item
 
+from hpfl.config.given import name_of
 from hpfl.config.loading import resolve
 from hpfl.config.sections import Config
 
-_LATER = (("planning", "staleness_price", "learned"),)
+_LATER = (("planning", "staleness_price", "learned"), ("data", "signature", ""))
 """Keys that came when runs and checkpoints were already there: at these values they change nothing of them."""
 
 
@@ -23,8 +24,8 @@ def to_toml(config: Config) -> str:
         table.comment(info.description or "")
         for name, field in type(model).model_fields.items():
             value, comes_to = getattr(model, name), getattr(getattr(resolved, section), name)
-            here = "" if value == comes_to else f", here {comes_to:g}"
-            table.add(name, _item(value, _comment(field) + here))
+            here = f", here {comes_to:g}" if value == "auto" != comes_to else ""
+            table.add(name, _item(name_of(value), _comment(field) + here))
         document.add(section, table)
     return tomlkit.dumps(document)
 
@@ -34,7 +35,10 @@ def fingerprint(config: Config) -> str:
     tree = resolve(config).model_dump()
     for name in ("rounds", "checkpoint_every"):
         tree["training"].pop(name)
-    tree["evaluation"].pop("target_accuracy")
+    for name in ("target_accuracy", "target_loss"):
+        tree["evaluation"].pop(name)
+    for name in ("model", "loss"):
+        tree["learning"][name] = name_of(tree["learning"][name])
     for section, name, default in _LATER:
         if tree[section][name] == default:
             tree[section].pop(name)

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from hpfl.config.fields import Auto, DistributionSpec, Section, check_distribution, key
+from hpfl.config.given import part
 from hpfl.config.life import LifeConfig
 from hpfl.data.partition import PARTITIONERS
-from hpfl.data.sources import DATASETS
+from hpfl.data.sources import DATASETS, check_source, is_registered
 from hpfl.learning import LOSSES, MODELS, OBJECTIVES
 from hpfl.network.channel import FADINGS
 from hpfl.planning.planners import PLANNERS, SKETCHING
-from hpfl.registry import Registry, imported
+from hpfl.registry import Registry
 from hpfl.training.cloud import AGGREGATIONS
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -22,13 +23,6 @@ PathLossName = Literal["power-law", "umi", "uma", "sionna-umi", "sionna-uma"]
 
 def _known(registry: Registry[Any], name: str) -> str:
     registry.get(name)  # its error names the known ones
-    return name
-
-
-def _known_or_imported(registry: Registry[Any], name: str) -> str:
-    if ":" not in name:
-        return _known(registry, name)
-    imported(name)
     return name
 
 
@@ -96,7 +90,10 @@ class NetworkConfig(Section):
 class DataConfig(Section):
     """Which data, and who has which."""
 
-    dataset: str = key("mnist-mini", "data set: mnist-mini (carried along), mnist, cifar10")
+    dataset: str = key(
+        "mnist-mini", "data set: mnist-mini (carried along), mnist, cifar10; own: folder:PATH, module:function"
+    )
+    signature: str = key("", "own samples must have this signature; a run writes it down, empty takes any")
     partitioner: str = key("labels", "how UEs share the data: labels, dirichlet, iid")
     labels_per_ue: int = key(2, "labels a UE has, l (partitioner labels)", ge=1)
     concentration: float = key(0.5, "how even a UE's label mix is (partitioner dirichlet)", gt=0)
@@ -107,7 +104,8 @@ class DataConfig(Section):
     @field_validator("dataset")
     @classmethod
     def _dataset(cls, name: str) -> str:
-        return _known(DATASETS, name)
+        check_source(name)  # its error names the known ones
+        return name
 
     @field_validator("partitioner")
     @classmethod
@@ -123,8 +121,8 @@ class DataConfig(Section):
 class LearningConfig(Section):
     """The model and the personalised objective."""
 
-    model: str = key("mlp", "model: mlp, lenet5, or module:callable")
-    loss: str = key("cross-entropy", "loss: cross-entropy, mse, or module:callable")
+    model: Any = key("mlp", "model: mlp, lenet5, or module:callable; in Python a module or a function that makes one")
+    loss: Any = key("cross-entropy", "loss: cross-entropy, mse, or module:callable; in Python a function")
     objective: str = key("exact", "personalised gradient: exact, hessian-free, first-order")
     inner_lr: float = key(0.03, "inner (adaptation) step, alpha; 0 is plain federated averaging", ge=0)
     outer_lr: float = key(0.07, "outer (meta, global) step, beta", gt=0)
@@ -142,13 +140,13 @@ class LearningConfig(Section):
 
     @field_validator("model")
     @classmethod
-    def _model(cls, name: str) -> str:
-        return _known_or_imported(MODELS, name)
+    def _model(cls, value: Any) -> Any:
+        return part(MODELS, value)
 
     @field_validator("loss")
     @classmethod
-    def _loss(cls, name: str) -> str:
-        return _known_or_imported(LOSSES, name)
+    def _loss(cls, value: Any) -> Any:
+        return part(LOSSES, value)
 
     @field_validator("objective")
     @classmethod
@@ -226,6 +224,7 @@ class EvaluationConfig(Section):
     ues: int = key(0, "UEs that are evaluated, drawn once; 0 is all", ge=0)
     test_samples: int = key(50, "test samples of a UE, of its own labels", unit="samples", ge=1)
     target_accuracy: float = key(0.9, "personalised accuracy whose time is reported", gt=0, le=1)
+    target_loss: float = key(0.0, "personalised test loss whose time is reported instead; 0: none", ge=0)
 
     @field_validator("inner_lr")
     @classmethod
@@ -298,6 +297,8 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _labels_exist(self) -> "Config":
+        if not is_registered(self.data.dataset):
+            return self  # the owners of such samples have the labels they have
         classes, wanted = DATASETS.get(self.data.dataset).num_classes, self.data.labels_per_ue
         if classes is not None and self.data.partitioner == "labels" and wanted > classes:
             raise ValueError(f"data.labels_per_ue is {wanted}; {self.data.dataset} has {classes} classes")

@@ -41,10 +41,11 @@ REMOTE = (
 
 
 def load_mnist(data_dir: Path | None, progress: Progress | None) -> Dataset:
-    """MNIST from `data_dir/mnist`, else `data_dir`, else the cache, filled by a download."""
+    """MNIST from `data_dir/mnist`, torchvision's `MNIST/raw` or `data_dir` itself, else the cache, or a download."""
     folder = None
     if data_dir is not None:
-        folder = find_complete([data_dir / "mnist", data_dir], FILES, suffixes=_SUFFIXES)
+        places = [data_dir / "mnist", data_dir / "MNIST" / "raw", data_dir / "raw", data_dir]
+        folder = find_complete(places, FILES, suffixes=_SUFFIXES)
     return read_mnist(folder or _download(data_dir, progress), name="mnist", num_train=60_000, num_test=10_000)
 
 

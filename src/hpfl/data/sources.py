@@ -1,13 +1,19 @@
-"""The data sets by name, and where to look for them: a folder the user names, else a cache filled by a download."""
+"""Data sets by name, and where to look for them: a folder the user names, a cache filled by a download, own samples.
+
+Besides the registered names, `folder:PATH` reads users' own samples from files and `module:function` calls a function
+that returns them (`FederatedData`), or a `Dataset` to be dealt by a partitioner.
+"""
 
 import os
 from pathlib import Path
 
 from hpfl.data.cifar10 import CIFAR10
 from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Progress, to_float
+from hpfl.data.federated import FederatedData
 from hpfl.data.mini import MNIST_MINI
 from hpfl.data.mnist import MNIST
-from hpfl.registry import Registry
+from hpfl.data.own_files import read_folder
+from hpfl.registry import Registry, UnknownNameError, imported
 
 __all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "Progress", "load_dataset", "to_float"]
 
@@ -15,9 +21,37 @@ DATASETS: Registry[DatasetSpec] = Registry("data set")
 for _spec in (MNIST_MINI, MNIST, CIFAR10):
     DATASETS.register(_spec.name)(_spec)
 
+GIVEN = "given"
+"""What `data.dataset` says of samples that were handed over in Python."""
+_FOLDER = "folder:"
+
+
+def is_registered(name: str) -> bool:
+    """Whether a data set goes by a name of its own, so that all who know the name mean the same samples."""
+    return name != GIVEN and ":" not in name
+
+
+def check_source(name: str) -> None:
+    """Refuse a name that stands for no data set; whether a folder holds what it should is seen when it is read."""
+    if is_registered(name):
+        DATASETS.get(name)
+    elif name == _FOLDER:
+        raise UnknownNameError("wanted a path after folder:")
+    elif name != GIVEN and not name.startswith(_FOLDER):
+        imported(name)
+
 
 def load_dataset(name: str, data_dir: Path | None = None, *, progress: Progress | None = None) -> Dataset:
     """The named data set from `data_dir` (default `HPFL_DATA_DIR`), else from the cache, else downloaded."""
+    if name == GIVEN:
+        raise DatasetError(
+            'data.dataset is "given": the samples were handed over in Python; hand them over again with '
+            "hpfl.run(config, data=...), or save them with FederatedData.save(PATH) and name folder:PATH"
+        )
+    if name.startswith(_FOLDER):
+        return read_folder(Path(name.removeprefix(_FOLDER)).expanduser()).dataset
+    if not is_registered(name):
+        return _from_function(name)
     spec = DATASETS.get(name)
     folder, origin = data_dir, "--data-dir"
     if folder is None and os.environ.get("HPFL_DATA_DIR"):
@@ -25,3 +59,33 @@ def load_dataset(name: str, data_dir: Path | None = None, *, progress: Progress 
     if folder is not None and not folder.expanduser().is_dir():
         raise DatasetError(f"{origin} names {folder}, which is not a folder")
     return spec.load(folder.expanduser() if folder else None, progress)
+
+
+def described(name: str) -> DatasetSpec:
+    """What is known of a data set; one that is not registered is read for it."""
+    if is_registered(name):
+        return DATASETS.get(name)
+    data = load_dataset(name)
+    return DatasetSpec(
+        name=name,
+        num_classes=data.num_classes,
+        input_shape=data.input_shape,
+        num_train=data.num_train,
+        num_test=len(data.test_targets),
+        sample_bits=data.sample_bits,
+        load=lambda data_dir, progress: data,
+        num_values=data.num_outputs,
+    )
+
+
+def _from_function(name: str) -> Dataset:
+    try:
+        function = imported(name)
+    except UnknownNameError as error:
+        raise DatasetError(f"data.dataset is {name!r}; {error}") from None
+    came = function()
+    if isinstance(came, FederatedData):
+        return came.dataset
+    if isinstance(came, Dataset):
+        return came
+    raise DatasetError(f"{name} returned {type(came).__name__}; wanted hpfl.FederatedData")

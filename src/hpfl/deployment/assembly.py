@@ -1,16 +1,17 @@
 """From a node's file and the experiment to what the node needs: model, roster, radio and fleet."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.assembly import fleet_spec, path_losses, touched_samples
+from hpfl.assembly import fleet_spec, path_losses, task_of, touched_samples
 from hpfl.config import Config
-from hpfl.data.sources import DATASETS
+from hpfl.data.sources import described
 from hpfl.deployment.settings import NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
-from hpfl.learning import Task, make_task
+from hpfl.learning import Task
 from hpfl.network.channel import FADINGS, Fading
 from hpfl.network.energy import compute_j
 from hpfl.network.latency import compute_s
@@ -26,12 +27,11 @@ IntArray = NDArray[np.int64]
 
 def make_node_task(settings: NodeSettings, config: Config) -> Task:
     """The experiment's model and loss; shapes are as the node's file says, else those of the data set."""
-    spec = DATASETS.get(config.data.dataset)
-    return make_task(
-        config.learning.model,
-        config.learning.loss,
+    spec = described(config.data.dataset)
+    return task_of(
+        config,
         input_shape=tuple(settings.input_shape) or spec.input_shape,
-        num_outputs=settings.num_outputs or spec.num_classes or 1,
+        num_outputs=settings.num_outputs or spec.num_outputs,
     )
 
 
@@ -75,6 +75,11 @@ class LinkModel:
     config: Config
     model_bits: float
     streams: Streams
+
+    @cached_property
+    def sample_bits(self) -> float:
+        """Bits of one training sample."""
+        return float(described(self.config.data.dataset).sample_bits)
 
     @property
     def ue_bits(self) -> float:
@@ -137,6 +142,6 @@ class LinkModel:
         return compute_s(
             touched_samples(self.config, fleet.num_samples),
             cycles_per_bit=fleet.cycles_per_bit,
-            sample_bits=float(DATASETS.get(self.config.data.dataset).sample_bits),
+            sample_bits=self.sample_bits,
             cpu_hz=fleet.cpu_hz,
         )

@@ -13,7 +13,9 @@ from typing import Any
 
 import tomlkit
 
-from hpfl.config import Config, load, to_toml
+from hpfl.assembly import fitted
+from hpfl.config import Config, ConfigError, load, to_toml, with_overrides
+from hpfl.data.sources import is_registered, load_dataset
 from hpfl.deployment.assembly import make_node_task
 from hpfl.deployment.build import refuse_what_only_a_simulator_can
 from hpfl.deployment.certificates import init_authority, issue
@@ -99,10 +101,22 @@ def laid_out(folder: Path) -> list[Node]:
     ]
 
 
-def small_network(source: str, *, edges: int, ues_per_edge: int | list[int], overrides: list[str]) -> Config:
-    """An experiment with its network cut to size."""
+def small_network(
+    source: str, *, edges: int | None, ues_per_edge: int | list[int] | None, overrides: list[str]
+) -> Config:
+    """An experiment with its network cut to size (None: 2 edges of 3 UEs); own samples bring theirs along."""
+    config = load(source, overrides=overrides)
+    if not is_registered(config.data.dataset):
+        config = fitted(config, load_dataset(config.data.dataset))
+        network = config.network
+        if edges not in {None, network.edges} or ues_per_edge not in (None, network.ues_per_edge):
+            raise ConfigError(
+                f"{config.data.dataset} has {network.num_ues} UEs under {network.edges} edges; leave out other numbers"
+            )
+        edges, ues_per_edge = network.edges, network.ues_per_edge
+    edges, ues_per_edge = edges or 2, ues_per_edge or 3
     shape = [f"network.edges={edges}", f"network.ues_per_edge={ues_per_edge}", f"planning.max_edges={edges}"]
-    return load(source, overrides=[*shape, *overrides])
+    return with_overrides(config, [*shape, *overrides])
 
 
 def refuse_what_no_cloud_would_run(config: Config) -> None:

@@ -5,20 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
-from hpfl.assembly import deal
+from hpfl.assembly import deal, fitted
 from hpfl.config import Config
 from hpfl.data.dataset import DatasetError, to_float
+from hpfl.data.own_files import NAMES, read_own
 from hpfl.data.sources import load_dataset
 from hpfl.registry import imported
 from hpfl.rng import Streams
-
-NAMES = ("inputs", "targets", "test_inputs", "test_targets")
-"""What a folder holds (NAME.npy, or all in data.safetensors) and what a function returns, in this order."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ def own_data(source: str, config: Config, number: int, *, data_dir: str = "") ->
     if not source:
         return dealt_data(config, number, data_dir=data_dir)
     if Path(source).is_dir():
-        return _from_folder(Path(source))
+        return _as_data(read_own(Path(source), tested=True), source)
     if ":" in source:
         return _from_function(source)
     raise DatasetError(f"data is {source!r}; wanted a folder or module:function")
@@ -55,6 +51,12 @@ def own_data(source: str, config: Config, number: int, *, data_dir: str = "") ->
 def dealt_data(config: Config, number: int, *, data_dir: str = "") -> OwnData:
     """What the simulated UE of this number would have: the experiment's data set, dealt with the experiment's seed."""
     dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None)
+    shape = fitted(config, dataset).network
+    if not np.array_equal(shape.ues_of_edges, config.network.ues_of_edges):
+        raise DatasetError(
+            f"{config.data.dataset} has {shape.num_ues} UEs under {shape.edges} edges, the experiment "
+            f"{config.network.num_ues} under {config.network.edges}; network.edges and network.ues_per_edge must agree"
+        )
     dealt = deal(config, dataset, Streams(config.training.seed))
     mine = np.array([number])
     rows, test_rows = dealt.shards.source_rows(mine)[0], dealt.test_shards.source_rows(mine)[0]
@@ -64,19 +66,6 @@ def dealt_data(config: Config, number: int, *, data_dir: str = "") -> OwnData:
         torch.from_numpy(to_float(dataset, dataset.test_inputs[test_rows])),
         torch.from_numpy(dataset.test_targets[test_rows]),
     )
-
-
-def _from_folder(folder: Path) -> OwnData:
-    packed = folder / "data.safetensors"
-    try:
-        if packed.is_file():
-            arrays = safetensors.numpy.load_file(packed)
-        else:
-            arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in NAMES}
-        return _as_data({name: arrays[name] for name in NAMES}, str(folder))
-    except (OSError, KeyError, ValueError, SafetensorError) as error:
-        wanted = ", ".join(f"{name}.npy" for name in NAMES)
-        raise DatasetError(f"{folder} holds no data ({error}); wanted {wanted} or data.safetensors") from None
 
 
 def _from_function(source: str) -> OwnData:

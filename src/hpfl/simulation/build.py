@@ -5,11 +5,21 @@ from dataclasses import dataclass
 
 import torch
 
-from hpfl.assembly import Dealt, cloud_settings, deal, fleet_spec, local_training, products, start_state, torch_dtype
+from hpfl.assembly import (
+    Dealt,
+    cloud_settings,
+    deal,
+    fleet_spec,
+    local_training,
+    products,
+    start_state,
+    task_of,
+    torch_dtype,
+)
 from hpfl.config import Config, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
-from hpfl.learning import Cohort, Evaluation, Task, TestData, make_task
+from hpfl.learning import Cohort, Evaluation, Task, TestData
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
@@ -50,12 +60,7 @@ def build_simulation(
     streams = Streams(config.training.seed)
     dealt, dtype = deal(config, dataset, streams), torch_dtype(config)
     fleet = make_fleet(fleet_spec(config), dealt.shards.sizes, streams)
-    task = make_task(
-        config.learning.model,
-        config.learning.loss,
-        input_shape=dataset.input_shape,
-        num_outputs=dataset.num_classes or 1,
-    )
+    task = task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs)
     cohort, evaluate = _cohorts(config, task, dataset, dealt, device=device, dtype=dtype)
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=dtype)
     executor = make_executor(config, task, cohort, fleet, sample_bits=float(dataset.sample_bits), record=record)
