@@ -41,7 +41,7 @@ def same_model(one, other):
 
 def test_ten_lines_of_python_give_rounds_summary_and_model():
     config = small()
-    config.planning.rho = 0.5
+    config.network.bandwidth_hz = 2e6
     result = hpfl.run(config)
     table = pd.DataFrame(result.rounds)
     assert table["round"].tolist() == list(range(1, 10))
@@ -142,7 +142,7 @@ def test_a_finished_run_can_be_prolonged_to_the_same_bits(tmp_path, every):
 def test_a_run_of_another_configuration_is_not_resumed(tmp_path):
     hpfl.run(small("training.rounds=2"), out=tmp_path / "run")
     with pytest.raises(Exception, match="another configuration"):
-        hpfl.run(small("planning.rho=0.1"), out=tmp_path / "run", resume=True)
+        hpfl.run(small("network.bandwidth_hz=2e6"), out=tmp_path / "run", resume=True)
 
 
 def command(out, *more):

@@ -1,7 +1,7 @@
 """Hierarchical personalised federated learning over mobile edge networks.
 
 config = hpfl.preset("quickstart")
-config.planning.rho = 0.5
+config.network.bandwidth_hz = 2e6
 result = hpfl.run(config)
 result.rounds, result.summary
 """

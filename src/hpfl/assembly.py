@@ -64,7 +64,7 @@ def fitted(config: Config, dataset: Dataset) -> Config:
     tree["data"]["signature"] = signature
     if dataset.owners is not None:
         tree["network"].update(_shape(config.network, dataset.owners))
-    return validated(tree)
+    return validated(tree).like(config)
 
 
 def _shape(network: NetworkConfig, owners: Owners) -> dict[str, Any]:

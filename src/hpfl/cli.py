@@ -45,7 +45,9 @@ SystemOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. planning.rho=0.5. May be repeated."),
+    typer.Option(
+        "--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. network.bandwidth_hz=2e6. May be repeated."
+    ),
 ]
 
 

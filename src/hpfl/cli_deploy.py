@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,7 +85,8 @@ def local_command(  # noqa: PLR0917  every option is passed by name
         metrics=metrics,
     )
     with _refusing():
-        nodes = resumed(folder, asked) if resume else begun(folder, asked)
+        say = partial(Console(quiet=quiet).print, markup=False, highlight=False, soft_wrap=True)
+        nodes = resumed(folder, asked) if resume else begun(folder, asked, say)
     status = supervised(nodes, folder, quiet=quiet)
     if status:
         raise typer.Exit(status)

@@ -1,9 +1,10 @@
 """Which nodes `hpfl deploy local` starts: those of a new deployment, or of an earlier one that goes on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpfl.config import Config, ConfigError, fingerprint, load, to_toml
+from hpfl.config import Config, ConfigError, fingerprint, idle_settings, load, to_toml
 from hpfl.deployment.local import (
     EXPERIMENT,
     LocalOptions,
@@ -32,8 +33,8 @@ class Asked:
     metrics: bool | None
 
 
-def begun(folder: Path, asked: Asked) -> list[Node]:
-    """The nodes of a new deployment, their files written to `folder`."""
+def begun(folder: Path, asked: Asked, say: Callable[[str], None]) -> list[Node]:
+    """The nodes of a new deployment, their files written to `folder`; settings that do nothing are said."""
     if folder.exists() and any(folder.iterdir()):
         raise OutputError(f"{folder} is not empty; continue the run in it with --resume, or choose another --out")
     config = small_network(
@@ -43,6 +44,8 @@ def begun(folder: Path, asked: Asked) -> list[Node]:
         overrides=asked.changes,
     )
     refuse_what_no_cloud_would_run(config)
+    for line in idle_settings(config):
+        say(line)
     options = LocalOptions(
         paced=asked.paced is not False,
         time_scale=asked.time_scale or 1.0,

@@ -1,5 +1,6 @@
 """One real run at the cloud, from its file to its results: listen, train, watch, write down; a restart goes on."""
 
+import logging
 import secrets
 import signal
 import statistics
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.config import Config
+from hpfl.config import Config, idle_settings
 from hpfl.deployment.assembly import edge_roster, ue_roster
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
@@ -61,6 +62,8 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
         audit = AuditLog(out, settings.audit)
         deployment = build_deployment(settings, experiment, loop, run=_run_id(out), audit=audit)
         stop.deployment = deployment
+        for line in idle_settings(experiment.config):
+            log("idle setting", level=logging.WARNING, told=line)
         board = _board(settings, experiment, deployment)
         deployment.executor.on_timing = board.took
         watch = _Watch(settings, experiment, store, board, stop)
@@ -189,6 +192,8 @@ def _summary(
     executor = deployment.executor
     return {
         **run_summary(config, records, completed=completed, num_parameters=executor.cloud.task.spec.num_parameters),
+        "test_samples": "those each UE holds; a UE whose file names no data has its simulated twin's",
+        "idle_settings": list(idle_settings(config)),
         "deployed": True,
         "median_measured_over_planned": _median_ratio(executor),
         "environment": environment(),

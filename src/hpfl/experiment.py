@@ -1,10 +1,10 @@
 """One experiment from configuration to results: load, assemble, train, watch, write down."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.assembly import fitted
-from hpfl.config import Config, ConfigError, resolve, with_overrides
+from hpfl.config import Config, ConfigError, idle_settings, resolve, with_overrides
 from hpfl.data.dataset import Dataset, Progress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
@@ -69,16 +69,27 @@ def run(
     `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are looked for before they are downloaded.
     `data` are samples of one's own instead of `config.data.dataset`; they bring the number of UEs and edges along.
     """
-    hooks = hooks or Hooks()
+    say, hooks = (_warned, Hooks()) if hooks is None else (hooks.note, hooks)
     resolve(config)
     chosen = choose_device(device)
     if out is not None and resume and not Path(out).is_dir():
         raise OutputError(f"{out} does not exist, so there is no run in it to resume; leave out --resume to start one")
-    loaded = partial(_with_data, config, data, data_dir, hooks)
+
+    def loaded() -> tuple[Config, Dataset]:
+        fit, dataset = _with_data(config, data, data_dir, hooks)
+        for line in idle_settings(fit, owned=dataset.owners is not None):
+            say(line)
+        return fit, dataset
+
     if out is None:
         return _run(*loaded(), None, resume=False, device=chosen, hooks=hooks)
     with RunStore.open(Path(out), resume=resume) as store:
         return _run(*loaded(), store, resume=resume, device=chosen, hooks=hooks)
+
+
+def _warned(text: str) -> None:
+    """Where nobody listens, what should be known comes as a warning."""
+    warnings.warn(text, stacklevel=4)
 
 
 def _with_data(
@@ -106,6 +117,7 @@ def _run(
     given: Config, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, hooks: Hooks
 ) -> RunResult:
     began, config = time.perf_counter(), resolve(given)
+    idle = idle_settings(given, owned=dataset.owners is not None)
     with _tracing(config, resume=resume) as record:
         simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=record)
         with closing(_Watch(config, None if store is None else Journal(store, given), hooks)) as watch:
@@ -115,10 +127,10 @@ def _run(
             except (DivergedError, NonFiniteUpdateError) as error:
                 if store is not None and watch.records:
                     told = _summary(config, simulation, watch.records, began=began, device=device)
-                    store.write_summary(told | {"diverged": True})
+                    store.write_summary(told | {"diverged": True, "idle_settings": idle})
                 raise DivergedError(f"round {len(watch.records) + 1}: {error}") from error
             watch.end(state)
-    summary = _summary(config, simulation, watch.records, began=began, device=device)
+    summary = _summary(config, simulation, watch.records, began=began, device=device) | {"idle_settings": list(idle)}
     model = {name: part.cpu() for name, part in simulation.task.spec.unflatten(state.params).items()}
     ues = _ue_table(simulation, state, simulation.evaluate_ues(state.params))
     result = RunResult(rounds=watch.records, summary=summary, model=model, ues=ues, completed=summary["completed"])

@@ -41,7 +41,7 @@ def test_features_are_left_as_they_are() -> None:
         ({"targets": np.array([0, 1, 2, 3])}, "training part: targets must be int64 classes from 0 to 2"),
         ({"targets": np.array([0, -1, 2, 1])}, "training part: targets must be int64 classes"),
         ({"test_targets": np.array([0, 1], np.int32)}, "test part: targets must be int64 classes"),
-        ({"inputs": np.zeros((4, 2))}, "inputs are float64; they must be uint8 or float32"),
+        ({"inputs": np.zeros((4, 2))}, "inputs are float64; they must be uint8, float32 or int64"),
         ({"inputs": np.full((4, 2), np.nan, np.float32)}, "some inputs are not finite"),
         ({"num_classes": None, "targets": np.full(4, np.inf, np.float32)}, "some targets are not finite"),
     ],

@@ -96,6 +96,15 @@ def test_a_folder_with_some_of_the_files_is_refused_naming_the_missing_ones(tiny
         load_dataset("mnist", tiny_mnist.parent)
 
 
+@pytest.mark.parametrize("layout", ["MNIST/raw", "raw", "."])
+def test_torchvisions_layout_is_found(tiny_mnist: Path, tmp_path: Path, layout: str, monkeypatch) -> None:
+    place = tmp_path / "torchvision" / layout
+    place.parent.mkdir(parents=True, exist_ok=True)
+    tiny_mnist.rename(place)
+    monkeypatch.setattr(mnist, "read_mnist", lambda folder, **_: folder)
+    assert load_dataset("mnist", tmp_path / "torchvision").samefile(place)
+
+
 @pytest.mark.parametrize("by_environment", [True, False])
 def test_a_folder_that_is_not_there_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_environment: bool

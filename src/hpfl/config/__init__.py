@@ -1,6 +1,7 @@
 """The whole configuration of an experiment, validated once: sections, presets, systems and their TOML form."""
 
 from hpfl.config.errors import ConfigError
+from hpfl.config.idle import idle_settings
 from hpfl.config.loading import (
     SYSTEMS,
     apply_system,
@@ -14,7 +15,6 @@ from hpfl.config.loading import (
 )
 from hpfl.config.render import fingerprint, to_toml
 from hpfl.config.sections import (
-    Config,
     DataConfig,
     EvaluationConfig,
     LearningConfig,
@@ -22,6 +22,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
+from hpfl.config.whole import Config
 
 __all__ = [
     "SYSTEMS",
@@ -35,6 +36,7 @@ __all__ = [
     "TrainingConfig",
     "apply_system",
     "fingerprint",
+    "idle_settings",
     "load",
     "preset",
     "preset_names",

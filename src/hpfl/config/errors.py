@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hpfl.config.sections import Config
+from hpfl.config.whole import Config
 
 
 class ConfigError(ValueError):

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpfl.config.errors import ConfigError, from_validation, known_keys, suggestion
-from hpfl.config.sections import Config
+from hpfl.config.whole import Config
 
 Tree = dict[str, Any]
 
@@ -45,7 +45,7 @@ def preset_text(name: str) -> str:
 
 
 def preset(name: str, *, system: str | None = None) -> Config:
-    """A shipped preset, ready to change: `config.planning.rho = 0.5`."""
+    """A shipped preset, ready to change: `config.network.bandwidth_hz = 2e6`."""
     return load(name, system=system)
 
 
@@ -55,8 +55,11 @@ def load(source: str | Path, *, system: str | None = None, overrides: Iterable[s
     Overrides win over the system, but for the shape of the network, which a two-tier system gathers under one edge.
     What is "auto" stays so, and follows whatever is changed later; `resolve` fills it in, as `run` does.
     """
-    overrides = list(overrides)
-    config = with_overrides(validated(_tree(source)), overrides)
+    overrides, tree = list(overrides), _tree(source)
+    config = validated(tree)
+    if source in preset_names():
+        config._shipped = {f"{section}.{name}": value for section, part in tree.items() for name, value in part.items()}
+    config = with_overrides(config, overrides)
     if system is not None:
         shape = _SHAPE if system in _TWO_TIERS else ()
         kept = [text for text in overrides if not text.strip().startswith(shape)]
@@ -74,13 +77,15 @@ def validated(tree: Mapping[str, Any]) -> Config:
 
 def resolve(config: Config) -> Config:
     """Check a configuration whole again (fields may have been assigned) and fill in what `auto` means."""
-    config = validated(config.model_dump())
+    config = validated(config.model_dump()).like(config)
+    filled: Tree = {}
     if config.evaluation.inner_lr == "auto":
-        config.evaluation.inner_lr = config.learning.inner_lr
+        filled["evaluation.inner_lr"] = config.evaluation.inner_lr = config.learning.inner_lr
     if config.planning.phi == "auto":
-        config.planning.phi = (
+        filled["planning.phi"] = config.planning.phi = (
             5.0 * config.learning.outer_lr * config.planning.staleness_bound**2 / _edges_wanted(config)
         )
+    config._shipped = config._shipped | filled  # nobody set these
     return config
 
 
@@ -104,12 +109,12 @@ def apply_system(config: Config, system: str) -> Config:
         tree["planning"]["planner"] = "full"
     if system == "shpfl":
         tree["planning"]["planner"] = "shpfl"
-    return validated(tree)
+    return validated(tree).like(config)
 
 
 def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
     """Apply `section.key=value`; a value is TOML, and what is not TOML is text."""
-    tree = config.model_dump()
+    tree, asked = config.model_dump(), set()
     for text in overrides:
         name, equals, value = text.partition("=")
         name = name.strip()
@@ -119,7 +124,10 @@ def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
             raise ConfigError(f"{name} is not a key{suggestion(name)}")
         section, entry = name.split(".")
         tree[section][entry] = _value(value.strip())
-    return validated(tree)
+        asked.add(name)
+    made = validated(tree).like(config)
+    made._asked = config._asked | asked
+    return made
 
 
 def _value(text: str) -> Any:

@@ -9,7 +9,7 @@ from tomlkit.items import Item
 
 from hpfl.config.given import name_of
 from hpfl.config.loading import resolve
-from hpfl.config.sections import Config
+from hpfl.config.whole import Config
 
 _LATER = (("planning", "staleness_price", "learned"), ("data", "signature", ""))
 """Keys that came when runs and checkpoints were already there: at these values they change nothing of them."""

@@ -4,13 +4,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from hpfl.config.fields import Auto, DistributionSpec, Section, check_distribution, key
 from hpfl.config.given import part
-from hpfl.config.life import LifeConfig
 from hpfl.data.partition import PARTITIONERS
-from hpfl.data.sources import DATASETS, check_source, is_registered
+from hpfl.data.sources import check_source
 from hpfl.learning import LOSSES, MODELS, OBJECTIVES
 from hpfl.network.channel import FADINGS
 from hpfl.planning.planners import PLANNERS, SKETCHING
@@ -232,74 +231,3 @@ class EvaluationConfig(Section):
         if isinstance(value, float) and value < 0:
             raise ValueError("an adaptation step must be at least 0, or 'auto'")
         return value
-
-
-class Config(Section):
-    """One experiment."""
-
-    network: NetworkConfig = Field(default_factory=NetworkConfig, description="the radio and the machines")
-    data: DataConfig = Field(default_factory=DataConfig, description="which data, and who has which")
-    learning: LearningConfig = Field(default_factory=LearningConfig, description="the model and its objective")
-    training: TrainingConfig = Field(default_factory=TrainingConfig, description="the rounds")
-    planning: PlanningConfig = Field(default_factory=PlanningConfig, description="who uploads, with how many Hz")
-    evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="what is measured")
-    life: LifeConfig = Field(default_factory=LifeConfig, description="what changes from round to round")
-
-    @model_validator(mode="after")
-    def _times_agree(self) -> "Config":
-        if self.training.clock == "event":
-            return self
-        if self.training.trigger == "first":
-            raise ValueError('training.trigger is "first"; that needs training.clock = "event"')
-        if self.network.coherence_s:
-            raise ValueError(
-                'network.coherence_s is given; with training.clock = "round" give network.coherence_rounds'
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _counts_agree(self) -> "Config":
-        given = self.network.ues_per_edge
-        if isinstance(given, list) and len(given) != self.network.edges:
-            raise ValueError(f"network.ues_per_edge lists {len(given)} edges; network.edges is {self.network.edges}")
-        if not self.network.backhaul and self.network.edges != 1:
-            raise ValueError(
-                f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _digits_suffice(self) -> "Config":
-        dtype = self.learning.dtype
-        if dtype in ("tf32", "bf16") and self.learning.objective == "hessian-free":
-            raise ValueError(
-                f'learning.dtype is "{dtype}"; learning.objective = "hessian-free" takes differences of gradients, '
-                'which such few digits do not carry: give "float32", or the objective "exact"'
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _sketches_exist(self) -> "Config":
-        if self.planning.importance == "sketch" and not self.planning.sketch_size:
-            raise ValueError('planning.importance is "sketch"; that needs a planning.sketch_size of at least 1')
-        return self
-
-    @model_validator(mode="after")
-    def _script_fits(self) -> "Config":
-        named = {edge for edges in self.planning.script for edge in edges}
-        if named and self.planning.planner != "scripted":
-            raise ValueError(
-                f'planning.script is given; planning.planner should be "scripted", not "{self.planning.planner}"'
-            )
-        if named and max(named) >= self.network.edges:
-            raise ValueError(f"planning.script names edge {max(named)}; there are edges 0 to {self.network.edges - 1}")
-        return self
-
-    @model_validator(mode="after")
-    def _labels_exist(self) -> "Config":
-        if not is_registered(self.data.dataset):
-            return self  # the owners of such samples have the labels they have
-        classes, wanted = DATASETS.get(self.data.dataset).num_classes, self.data.labels_per_ue
-        if classes is not None and self.data.partitioner == "labels" and wanted > classes:
-            raise ValueError(f"data.labels_per_ue is {wanted}; {self.data.dataset} has {classes} classes")
-        return self

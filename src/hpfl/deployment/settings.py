@@ -60,7 +60,7 @@ class NodeSettings(Section):
 
     name: str = key("", "name in this node's certificate")
     experiment: str = key("quickstart", "preset or TOML file of the experiment; the same at every node")
-    set: list[str] = Field(default_factory=list, description='overrides such as "planning.rho=0.5"')
+    set: list[str] = Field(default_factory=list, description='overrides such as "network.bandwidth_hz=2e6"')
     input_shape: list[Annotated[int, Field(ge=1)]] = Field(
         default_factory=list, description="shape of one input; empty: that of the experiment's data set"
     )
