@@ -15,7 +15,7 @@ from hpfl.data.dataset import Dataset, Owners
 from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
-from hpfl.learning import LocalTraining, Products, Task, make_task
+from hpfl.learning import LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.network.channel import PathGain, PathLoss
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.sionna_paths import SionnaPathLoss
@@ -209,11 +209,27 @@ def local_training(config: Config) -> LocalTraining:
     )
 
 
-def touched_samples(config: Config, num_samples: IntArray) -> FloatArray:
-    """Samples a UE's edge phase touches: whole shards or batches, times local iterations and edge rounds."""
+@dataclass(frozen=True)
+class SampleCost:
+    """What one training sample is charged: its bits, and the passes over it that a local step takes."""
+
+    bits: float
+    passes: float
+
+
+def sample_cost(config: Config, task: Task, bits: int, example: tuple[torch.Tensor, torch.Tensor]) -> SampleCost:
+    """One pass for each batch that is drawn, or all that a step is counted to take on an example (inputs, targets)."""
+    training = local_training(config)
+    counted = config.learning.charged_passes == "counted"
+    passes = counted_passes(task, training, *example) if counted else float(len(training.roles))
+    return SampleCost(float(bits), passes)
+
+
+def touched_samples(config: Config, num_samples: IntArray, passes: float) -> FloatArray:
+    """Samples a UE's edge phase is charged for: shards or batches, times passes, local iterations, edge rounds."""
     training = local_training(config)
     drawn = training.batch_size
-    per_step = num_samples if drawn is None else np.minimum(num_samples, drawn) * len(training.roles)
+    per_step = passes * (num_samples if drawn is None else np.minimum(num_samples, drawn))
     steps = training.local_steps * config.training.edge_rounds
     return np.asarray(per_step * steps, dtype=np.float64)
 

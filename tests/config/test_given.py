@@ -52,7 +52,7 @@ def test_a_part_that_no_name_leads_to_is_saved_as_given_and_refused_when_run_fro
     hpfl.run(config, out=tmp_path / "run")
     saved = load(tmp_path / "run" / "config.toml")
     assert saved.learning.model.startswith("given:Sequential-")
-    with pytest.raises(hpfl.ConfigError, match='learning.model is "given:Sequential-.*handed over in Python'):
+    with pytest.raises(hpfl.ConfigError, match=r'learning.model is "given:Sequential-.*handed over in Python'):
         hpfl.run(saved)
     config.training.rounds = 3
     assert hpfl.run(config, out=tmp_path / "run", resume=True).completed

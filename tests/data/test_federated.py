@@ -15,6 +15,7 @@ from hpfl.data.own_files import read_folder
 from hpfl.data.owned import own_shards
 from hpfl.data.sources import load_dataset
 from hpfl.rng import Streams
+import itertools
 
 
 def users(sizes, tests=None, *, edges=None, **more):
@@ -38,7 +39,7 @@ def held(data, *, seed=0):
     shards = own_shards(dataset.owners, places, Streams(seed))
     for part, inputs in zip(shards, (dataset.inputs, dataset.test_inputs), strict=True):
         rows, offsets = part.source_rows()
-        found.append([inputs[rows[a:b]] for a, b in zip(offsets, offsets[1:], strict=False)])
+        found.append([inputs[rows[a:b]] for a, b in itertools.pairwise(offsets)])
     return places, found[0], found[1]
 
 
@@ -96,21 +97,21 @@ def test_bytes_stay_bytes_tokens_stay_whole_numbers_and_the_rest_is_float32():
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (dict(train=[]), "train is empty; wanted inputs and targets of at least one UE"),
-        (dict(train=[([[0.0]], [0]), ([], [])]), r"train\[1\]"),
-        (dict(train=[([[0.0]], [0, 1])]), r"train\[0\]: 1 inputs but 2 targets"),
-        (dict(train=[([[0.0]], [0])], test=[]), "test has 0 UEs, train has 1; wanted as many"),
-        (dict(train=[([[0.0]], [0]), ([[0.0, 1.0]], [0])]), r"train\[1\]: inputs are float32 of shape \(2,\)"),
-        (dict(train=[([[0.0]], [0])], test=[([[0.0]], [0.5])]), r"test\[0\]: targets are float32 .* int64"),
-        (dict(train=[([[0.0]], [0])], edge_of_ue=[0, 1]), r"edge_of_ue is int64 of shape \(2,\); wanted one"),
-        (dict(train=[([[0.0]], [0])], edge_of_ue=[3]), "names 1 edges from 3 to 3; edges are numbered from 0"),
-        (dict(train=[([[0.0]], [0])] * 2, edge_of_ue=[0, -1]), "from -1 to 0"),
-        (dict(train=[([[0.0]], [0])], held_out=0.0), "held_out is 0.0; wanted a share between 0 and 1"),
-        (dict(train=[([[0.0]], [1])], num_classes=1), "targets must be int64 classes from 0 to 0"),
-        (dict(train=[([[0.0]], [0.5])], num_classes=3), "num_classes is 3, and targets are float32"),
-        (dict(train=[([[np.nan]], [0])]), "some inputs are not finite"),
-        (dict(train=[(["a"], [0])]), r"train\[0\]: inputs are <U1"),
-        (dict(train=[7]), r"train\[0\] is int; wanted a pair"),
+        ({"train": []}, "train is empty; wanted inputs and targets of at least one UE"),
+        ({"train": [([[0.0]], [0]), ([], [])]}, r"train\[1\]"),
+        ({"train": [([[0.0]], [0, 1])]}, r"train\[0\]: 1 inputs but 2 targets"),
+        ({"train": [([[0.0]], [0])], "test": []}, "test has 0 UEs, train has 1; wanted as many"),
+        ({"train": [([[0.0]], [0]), ([[0.0, 1.0]], [0])]}, r"train\[1\]: inputs are float32 of shape \(2,\)"),
+        ({"train": [([[0.0]], [0])], "test": [([[0.0]], [0.5])]}, r"test\[0\]: targets are float32 .* int64"),
+        ({"train": [([[0.0]], [0])], "edge_of_ue": [0, 1]}, r"edge_of_ue is int64 of shape \(2,\); wanted one"),
+        ({"train": [([[0.0]], [0])], "edge_of_ue": [3]}, "names 1 edges from 3 to 3; edges are numbered from 0"),
+        ({"train": [([[0.0]], [0])] * 2, "edge_of_ue": [0, -1]}, "from -1 to 0"),
+        ({"train": [([[0.0]], [0])], "held_out": 0.0}, "held_out is 0.0; wanted a share between 0 and 1"),
+        ({"train": [([[0.0]], [1])], "num_classes": 1}, "targets must be int64 classes from 0 to 0"),
+        ({"train": [([[0.0]], [0.5])], "num_classes": 3}, "num_classes is 3, and targets are float32"),
+        ({"train": [([[np.nan]], [0])]}, "some inputs are not finite"),
+        ({"train": [(["a"], [0])]}, r"train\[0\]: inputs are <U1"),
+        ({"train": [7]}, r"train\[0\] is int; wanted a pair"),
     ],
 )
 def test_samples_that_are_half_right_are_refused_saying_where(data, fault):
@@ -179,5 +180,5 @@ def test_a_name_that_stands_for_no_samples_is_refused(tmp_path: Path):
         load_dataset(f"folder:{tmp_path / 'nowhere'}")
     with pytest.raises(DatasetError, match="holds no UE"):
         load_dataset(f"folder:{tmp_path}")
-    with pytest.raises(DatasetError, match="os:getcwd returned str; wanted hpfl.FederatedData"):
+    with pytest.raises(DatasetError, match=r"os:getcwd returned str; wanted hpfl.FederatedData"):
         load_dataset("os:getcwd")

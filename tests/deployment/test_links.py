@@ -7,7 +7,7 @@ from deployment_nodes import SMALL, Nodes
 
 import hpfl
 from hpfl.data.sources import load_dataset
-from hpfl.deployment.assembly import LinkModel
+from hpfl.deployment.assembly import LinkModel, node_cost
 from hpfl.deployment.build import refuse_what_only_a_simulator_can
 from hpfl.deployment.settings import SettingsError
 from hpfl.rng import Streams
@@ -22,11 +22,18 @@ def simulated(*overrides):
 
 def deployed(config, simulation):
     bits = float(simulation.task.spec.num_parameters * config.network.bits_per_parameter)
-    return LinkModel(config=config, model_bits=bits, streams=Streams(config.training.seed))
+    cost = node_cost(config, simulation.task)
+    return LinkModel(config=config, model_bits=bits, cost=cost, streams=Streams(config.training.seed))
 
 
 @pytest.mark.parametrize(
-    "overrides", [(), ("network.ue_path_loss=umi", "network.edge_path_loss=uma"), ("network.coherence_rounds=2",)]
+    "overrides",
+    [
+        (),
+        ("network.ue_path_loss=umi", "network.edge_path_loss=uma"),
+        ("network.coherence_rounds=2",),
+        ("planning.planner=random", "learning.charged_passes=counted"),
+    ],
 )
 def test_links_are_those_the_simulator_draws(overrides):
     config, simulation = simulated(*overrides)
@@ -34,6 +41,7 @@ def test_links_are_those_the_simulator_draws(overrides):
     ours = deployed(config, simulation).links(0, np.arange(4), simulation.fleet.num_samples)
     np.testing.assert_array_equal(ours.ue_gain, theirs.ue_gain)
     np.testing.assert_array_equal(ours.edge_gain, theirs.edge_gain)
+    np.testing.assert_array_equal(ours.compute_s, theirs.compute_s)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,11 @@ from hpfl.config.given import name_of
 from hpfl.config.loading import resolve
 from hpfl.config.whole import Config
 
-_LATER = (("planning", "staleness_price", "learned"), ("data", "signature", ""))
+_LATER = (
+    ("planning", "staleness_price", "learned"),
+    ("data", "signature", ""),
+    ("learning", "charged_passes", "paper"),
+)
 """Keys that came when runs and checkpoints were already there: at these values they change nothing of them."""
 
 

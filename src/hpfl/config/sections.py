@@ -132,6 +132,9 @@ class LearningConfig(Section):
         "shared", "one batch for support, query and Hessian, or one for each"
     )
     hessian_free_delta: float = key(1e-3, "step of the central difference (objective hessian-free)", gt=0)
+    charged_passes: Literal["paper", "counted"] = key(
+        "paper", "cycles of a local step: paper charges one pass per batch, counted all of its arithmetic"
+    )
     dtype: Literal["float32", "float64", "tf32", "bf16"] = key(
         "float32", "precision: float32, float64; tf32, bf16: float32 whose products a GPU rounds to about three digits"
     )

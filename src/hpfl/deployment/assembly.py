@@ -1,12 +1,12 @@
 """From a node's file and the experiment to what the node needs: model, roster, radio and fleet."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from hpfl.assembly import fleet_spec, path_losses, task_of, touched_samples
+from hpfl.assembly import SampleCost, fleet_spec, path_losses, sample_cost, task_of, touched_samples
 from hpfl.config import Config
 from hpfl.data.sources import described
 from hpfl.deployment.settings import NodeSettings, SettingsError
@@ -33,6 +33,14 @@ def make_node_task(settings: NodeSettings, config: Config) -> Task:
         input_shape=tuple(settings.input_shape) or spec.input_shape,
         num_outputs=settings.num_outputs or spec.num_outputs,
     )
+
+
+def node_cost(config: Config, task: Task) -> SampleCost:
+    """What a sample is charged; a node without samples counts on empty ones of their shape."""
+    spec = described(config.data.dataset)
+    classes = spec.num_classes is not None
+    targets = torch.zeros(2, dtype=torch.int64) if classes else torch.zeros(2, spec.num_outputs)
+    return sample_cost(config, task, spec.sample_bits, (torch.zeros(2, *spec.input_shape), targets))
 
 
 def sketch_width(config: Config) -> int:
@@ -74,12 +82,8 @@ class LinkModel:
 
     config: Config
     model_bits: float
+    cost: SampleCost
     streams: Streams
-
-    @cached_property
-    def sample_bits(self) -> float:
-        """Bits of one training sample."""
-        return float(described(self.config.data.dataset).sample_bits)
 
     @property
     def ue_bits(self) -> float:
@@ -140,8 +144,8 @@ class LinkModel:
 
     def _compute_s(self, fleet: Fleet) -> FloatArray:
         return compute_s(
-            touched_samples(self.config, fleet.num_samples),
+            touched_samples(self.config, fleet.num_samples, self.cost.passes),
             cycles_per_bit=fleet.cycles_per_bit,
-            sample_bits=self.sample_bits,
+            sample_bits=self.cost.bits,
             cpu_hz=fleet.cpu_hz,
         )

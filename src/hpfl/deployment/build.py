@@ -7,7 +7,7 @@ import torch
 
 from hpfl.assembly import cloud_settings, start_state, torch_dtype
 from hpfl.config import Config
-from hpfl.deployment.assembly import LinkModel
+from hpfl.deployment.assembly import LinkModel, node_cost
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -49,7 +49,7 @@ def build_deployment(
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
-        links=LinkModel(config=config, model_bits=bits, streams=streams),
+        links=LinkModel(config=config, model_bits=bits, cost=node_cost(config, experiment.task), streams=streams),
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,

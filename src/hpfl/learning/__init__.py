@@ -2,6 +2,7 @@
 
 from hpfl.learning import objectives as _objectives  # noqa: F401  fills the registry
 from hpfl.learning.cohort import Cohort, NonFiniteUpdateError
+from hpfl.learning.counting import counted_passes
 from hpfl.learning.errors import LearningError
 from hpfl.learning.losses import LOSSES
 from hpfl.learning.models import MODELS
@@ -24,5 +25,6 @@ __all__ = [
     "Products",
     "Task",
     "TestData",
+    "counted_passes",
     "make_task",
 ]

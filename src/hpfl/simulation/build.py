@@ -12,6 +12,7 @@ from hpfl.assembly import (
     fleet_spec,
     local_training,
     products,
+    sample_cost,
     start_state,
     task_of,
     torch_dtype,
@@ -63,7 +64,9 @@ def build_simulation(
     task = task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs)
     cohort, evaluate = _cohorts(config, task, dataset, dealt, device=device, dtype=dtype)
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=dtype)
-    executor = make_executor(config, task, cohort, fleet, sample_bits=float(dataset.sample_bits), record=record)
+    example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
+    cost = sample_cost(config, task, dataset.sample_bits, example)
+    executor = make_executor(config, task, cohort, fleet, cost=cost, record=record)
     return Simulation(
         task=task,
         fleet=fleet,

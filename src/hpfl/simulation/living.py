@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.assembly import path_losses, touched_samples
+from hpfl.assembly import SampleCost, path_losses, touched_samples
 from hpfl.config import Config
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Cohort, Task
@@ -35,7 +35,7 @@ FloatArray = NDArray[np.float64]
 
 
 def make_executor(
-    config: Config, task: Task, cohort: Cohort, fleet: Fleet, *, sample_bits: float, record: Recorder | None = None
+    config: Config, task: Task, cohort: Cohort, fleet: Fleet, *, cost: SampleCost, record: Recorder | None = None
 ) -> SimulatedExecutor:
     """The executor of a resolved configuration; `record` is told of everything a trace holds."""
     trace = _trace(config)
@@ -47,8 +47,8 @@ def make_executor(
         load=Load(
             ue_bits=bits * config.training.edge_rounds,
             edge_bits=bits if config.network.backhaul else 0.0,
-            touched_samples=touched_samples(config, fleet.num_samples),
-            sample_bits=sample_bits,
+            touched_samples=touched_samples(config, fleet.num_samples, cost.passes),
+            sample_bits=cost.bits,
             compute_s=trace.of(COMPUTE_S),
             record=record,
         ),
