@@ -1,5 +1,6 @@
 """Samples that have owners: order, test sets and edges as the owners say."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from hpfl.data.own_files import read_folder
 from hpfl.data.owned import own_shards
 from hpfl.data.sources import load_dataset
 from hpfl.rng import Streams
-import itertools
 
 
 def users(sizes, tests=None, *, edges=None, **more):
