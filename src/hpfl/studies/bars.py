@@ -72,29 +72,36 @@ def _cell(here: Sequence[Mapping[str, Any]], place: dict[str, Any]) -> Iterator[
     for name, cell in rivals.items():
         yield place | _against(name, cell, ours, place)
     if fixed:
-        best = min(fixed, key=lambda name: _time(fixed[name]))
+        best = min(fixed, key=lambda name: slowness(fixed[name]))
         yield place | _against("best fixed", fixed[best], ours, place) | {"which": best}
 
 
 def _against(rival: str, theirs: Cell, ours: Cell, place: Mapping[str, Any]) -> dict[str, Any]:
-    seeds = sorted(set(ours) & set(theirs))
-    pairs = [(_seconds(theirs[seed]), _seconds(ours[seed])) for seed in seeds]
-    found = geometric([slow / fast for slow, fast in pairs if slow > 0 and fast > 0]) or Interval(0.0, None, None, 0)
+    found = paired(theirs, ours)
     bar = BARS.get(place["data"], {}).get(rival) if place["clock"] == "round" else None
-    arrived = all(ours[seed]["reached"] for seed in seeds)
     return {
         "rival": rival,
         "which": rival,
         "broadcast": next(iter(theirs.values()))["broadcast"],
+        **found,
+        "bar": bar,
+        "met": None if bar is None else bool(found["fastest_arrived"] and found["speedup"] >= bar),
+    }
+
+
+def paired(theirs: Cell, ours: Cell) -> dict[str, Any]:
+    """How many times faster ours are, seed by seed, with the interval, and whether all arrived."""
+    seeds = sorted(set(ours) & set(theirs))
+    pairs = [(_seconds(theirs[seed]), _seconds(ours[seed])) for seed in seeds]
+    found = geometric([slow / fast for slow, fast in pairs if slow > 0 and fast > 0]) or Interval(0.0, None, None, 0)
+    return {
         "speedup": found.mean,
         "low": found.low,
         "high": found.high,
         "at_least": not all(theirs[seed]["reached"] for seed in seeds),
         "decided": all(theirs[seed]["reached"] or _seconds(theirs[seed]) >= _seconds(ours[seed]) for seed in seeds),
         "seeds": found.count,
-        "fastest_arrived": arrived,
-        "bar": bar,
-        "met": None if bar is None else bool(arrived and found.mean >= bar),
+        "fastest_arrived": all(ours[seed]["reached"] for seed in seeds),
     }
 
 
@@ -102,14 +109,14 @@ def _better(here: Sequence[Mapping[str, Any]], planner: str) -> Cell:
     """The planner's runs with the broadcast that is faster for it, of those with which as many seeds were run."""
     cells = [_by_seed(here, planner, broadcast) for broadcast in ("scheduled", "all", "auto")]
     most = max(map(len, cells))
-    return min((cell for cell in cells if cell and len(cell) == most), key=_time, default={})
+    return min((cell for cell in cells if cell and len(cell) == most), key=slowness, default={})
 
 
 def _by_seed(here: Sequence[Mapping[str, Any]], planner: str, broadcast: str) -> Cell:
     return {row["seed"]: row for row in here if row["planner"] == planner and row["broadcast"] == broadcast}
 
 
-def _time(cell: Cell) -> tuple[int, float, float]:
+def slowness(cell: Cell) -> tuple[int, float, float]:
     """Less is better: fewer runs that do not arrive, less time of those that do, and that the others lasted longer."""
     there = geometric([row["time_s"] for row in cell.values() if row["reached"]])
     lasted_s = [row["run_s"] for row in cell.values() if not row["reached"]]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from hpfl.studies import (
+    adaptation,
     clocks,
     fairness,
     fig3,
@@ -15,6 +16,7 @@ from hpfl.studies import (
     fig10,
     fig11,
     orders,
+    own_step,
     planner_gap,
     sensitivity,
     times,
@@ -22,7 +24,7 @@ from hpfl.studies import (
 from hpfl.studies.study import Study
 
 _FIGURES = (fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10, fig11)
-_BEYOND = (times, planner_gap, clocks, orders, fairness, sensitivity)
+_BEYOND = (times, own_step, adaptation, planner_gap, clocks, orders, fairness, sensitivity)
 STUDIES: Mapping[str, Study] = {module.STUDY.name: module.STUDY for module in (*_FIGURES, *_BEYOND)}
 GROUPS: Mapping[str, Sequence[str]] = {
     "figures": [module.STUDY.name for module in _FIGURES],

@@ -13,6 +13,8 @@ from hpfl.studies.parts import Part
 Rows = list[dict[str, Any]]
 
 RANDOM_SIZES = (1, 2, 4, 8, 15)
+OWN_BROADCAST = ("fastest", "round-robin", "random-cycle")
+"""Planners that say themselves who hears."""
 _RANDOM = {f"random-{A}": ("planning.planner=random", f"planning.max_edges={A}") for A in RANDOM_SIZES}
 PLANNERS: Mapping[str, tuple[str, ...]] = {
     "fastest": ("planning.planner=fastest",),
@@ -20,6 +22,8 @@ PLANNERS: Mapping[str, tuple[str, ...]] = {
     "joint": ("planning.planner=joint",),
     "alternating": ("planning.planner=alternating",),
     "full": ("planning.planner=full",),
+    "round-robin": ("planning.planner=round-robin",),
+    "random-cycle": ("planning.planner=random-cycle",),
     **_RANDOM,
     "shpfl": ("planning.planner=shpfl",),
 }
@@ -129,25 +133,26 @@ def parts(settings: Mapping[str, Setting], seeds: Iterable[int]) -> list[Part]:
 
 
 def _of(data: str, setting: Setting, seed: int) -> Iterator[Part]:
-    grid = sorted(_grid(setting, seed), key=lambda place: _rank(place, setting))
-    barred = [place for place in grid if not any(_rank(place, setting))]
+    every = sorted(grid(setting, seed), key=lambda place: _rank(place, setting))
+    barred = [place for place in every if not any(_rank(place, setting))]
     for place in barred:
-        yield _part(data, setting, place, PLANNERS[place.planner])
+        yield part_of(data, setting, place, PLANNERS[place.planner])
     yield from _long(data, setting, seed)
     for skew, (name, (broadcast, changes)) in product(_ends(setting.skews), setting.ablations.items()):
         place = Place(setting.clocks[0], skew, name, broadcast, seed)
-        yield _named(_part(data, setting, place, changes), "ablations")
+        yield _named(part_of(data, setting, place, changes), "ablations")
     for name in setting.systems:
         place = Place(setting.clocks[0], setting.skews[0], name, "scheduled", seed)
-        yield _named(_part(data, setting, place, (), system=SYSTEMS[name]), "systems")
-    for place in grid[len(barred) :]:
-        yield _part(data, setting, place, PLANNERS[place.planner])
+        yield _named(part_of(data, setting, place, (), system=SYSTEMS[name]), "systems")
+    for place in every[len(barred) :]:
+        yield part_of(data, setting, place, PLANNERS[place.planner])
 
 
-def _grid(setting: Setting, seed: int) -> Iterator[Place]:
+def grid(setting: Setting, seed: int) -> Iterator[Place]:
+    """Every clock, skew, planner and broadcast of a setting; planners with a wish of their own get it."""
     for clock, skew, planner in product(setting.clocks, setting.skews, setting.planners):
-        yield Place(clock, skew, planner, "auto" if planner == "fastest" else "all", seed)
-        if planner != "full":  # in which everybody is scheduled, and hears, anyway
+        yield Place(clock, skew, planner, "auto" if planner in OWN_BROADCAST else "all", seed)
+        if planner not in ("full", "round-robin", "random-cycle"):  # everybody hears anyway, or has to
             yield Place(clock, skew, planner, "scheduled", seed)
 
 
@@ -167,7 +172,7 @@ def _long(data: str, setting: Setting, seed: int) -> Iterator[Part]:
     for skew, (planner, broadcast) in product(setting.long.skews, (("full", "all"), ("fastest", "auto"))):
         place = Place(setting.clocks[0], skew, planner, broadcast, seed)
         changes = (*PLANNERS[planner], f"training.rounds={setting.long.rounds}")
-        part = _part(data, setting, place, (*changes, f"evaluation.every={setting.long.evaluate_every}"))
+        part = part_of(data, setting, place, (*changes, f"evaluation.every={setting.long.evaluate_every}"))
         yield replace(
             _named(part, CONVERGED),
             labels={**part.labels, "aim": CONVERGED},
@@ -182,7 +187,8 @@ def _named(part: Part, kind: str) -> Part:
     return replace(part, name=f"{data}/{kind}/{rest}")
 
 
-def _part(data: str, setting: Setting, place: Place, changes: Sequence[str], *, system: str | None = None) -> Part:
+def part_of(data: str, setting: Setting, place: Place, changes: Sequence[str], *, system: str | None = None) -> Part:
+    """The run of one place with `changes` on top."""
     overrides = [
         f"training.clock={place.clock}",
         f"data.edge_skew={place.skew}",
@@ -254,10 +260,11 @@ def summary_rows(runs: Sequence[Mapping[str, Any]]) -> Rows:
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in runs:
         groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
-    return [dict(zip(GROUP, key, strict=True)) | _summed(members) for key, members in groups.items()]
+    return [dict(zip(GROUP, key, strict=True)) | summary_of(members) for key, members in groups.items()]
 
 
-def _summed(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summary_of(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Geometric means over the runs of one cell that reached the target."""
     there = [row for row in members if row["reached"]]
     time = geometric([row["time_s"] for row in there])
     energy, bits = (geometric([row[name] for row in there]) for name in ("energy_j", "uplink_bits"))
