@@ -152,7 +152,6 @@ def statements(made: Tables) -> list[Statement]:
 def _of(chosen: Rows, data: str, mode: str) -> list[Statement]:
     ours, theirs = (where(chosen, data=data, system=system, planner=mode) for system in SYSTEMS)
     text = f"{name(data)}, {name(mode)}, each adapted as suits it: {{}} of HPFL less HFL's"
-    kind = {"claim": CLAIM, "data": data}
     return [
         Statement(
             claim=CLAIM, data=data, text=text.format("personalised accuracy"), unit="points",
@@ -197,7 +196,7 @@ def draw(made: Tables, folder: Path) -> list[Path]:
 STUDY = Study(
     name="adaptation",
     title="HPFL and HFL, each adapted as suits it",
-    about="The last models of figures 3 and 4, measured after 1 to 20 steps of 0.003 to 0.3. The test accuracy of a run "
+    about="The last models of figures 3 and 4, measured after 1 to 20 steps of 0.003 to 0.3. A run's test accuracy "
     "is taken with the adaptation that is best for it on validation samples, of which no UE owns one.",
     parts=parts,
     tables=tables,
