@@ -2,11 +2,12 @@
 
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpfl.studies.claims import CLAIMS, LEAST_SEEDS, Statement, judge
+from hpfl.studies.claims import CLAIMS, LEAST_SEEDS, Statement, controlled, judge
 from hpfl.studies.intervals import arithmetic
 
 
@@ -87,3 +88,46 @@ def test_too_few_seeds_for_a_verdict_are_said():
     judged = judge([few])[0]
     assert judged["verdict"] == "inconclusive"
     assert judged["decided_by"] == "more by (seeds: 2; a verdict needs 5)"
+
+
+@given(st.lists(st.floats(-10, 10).map(lambda value: round(value, 3)), min_size=5, max_size=9), st.booleans())
+def test_at_five_per_cent_a_verdict_is_that_of_the_95_per_cent_interval(values, two_sided):
+    ends = {"least": -1.0, "most": 1.0} if two_sided else {"least": 0.0}
+    statement = Statement(claim="C1", text="", unit="", values=tuple(values), **ends)
+    found = statement.interval
+    inside = found.low > statement.least and found.high < statement.most
+    outside = found.high < statement.least or found.low > statement.most
+    edge = min(abs(end - bound) for end in (found.low, found.high) for bound in ends.values())
+    if edge > 1e-9:  # an interval that ends at the range's end to rounding may fall either way
+        assert statement.verdict == ("holds" if inside else "does not hold" if outside else "inconclusive")
+
+
+def test_of_many_statements_those_that_chance_would_decide_are_not():
+    rng = np.random.default_rng(0)
+    chance = [
+        Statement(claim="C1", text="", unit="", values=tuple(rng.normal(0.0, 1.0, 5)), least=0.0) for _ in range(400)
+    ]
+    assert sum(one.verdict != "inconclusive" for one in chance) == pytest.approx(20, abs=10)  # one in twenty
+    assert sum(one.verdict != "inconclusive" for one in controlled(chance)) <= 1
+    sure = [Statement(claim="C1", text="", unit="", values=tuple(rng.normal(9.0, 1.0, 5)), least=0.0)] * 300
+    decided = [one for one in controlled([*chance, *sure]) if one.verdict != "inconclusive"]
+    assert sum(one.values in [statement.values for statement in chance] for one in decided) <= 0.1 * len(decided)
+    assert sum(one.values == sure[0].values for one in decided) == 300
+
+
+def test_the_level_is_benjamini_and_hochbergs():
+    made = [
+        Statement(
+            claim="C1", text="", unit="", values=(centre - 1, centre - 0.5, centre, centre + 0.5, centre + 1), least=0.0
+        )
+        for centre in (0.6, 1.0, 1.4, 2.0, 4.0)
+    ]
+    ordered = sorted(one.p_value for one in made)
+    level = max(p for rank, p in enumerate(ordered, 1) if p <= 0.05 * rank / 5)
+    assert {one.level for one in controlled(made)} == {level}
+    assert 0 < sum(one.verdict == "holds" for one in controlled(made)) < 5
+
+
+def test_fewer_than_five_seeds_are_no_test():
+    few = Statement(claim="C1", text="", unit="", values=(9.0, 9.1), least=0.0)
+    assert controlled([few])[0].verdict == "inconclusive"

@@ -1,15 +1,20 @@
 """What the paper claims, as statements with an interval, and the verdict that the runs come to."""
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from scipy.stats import t as student
 
 from hpfl.studies.intervals import Interval, arithmetic
 
 Verdict = Literal["holds", "does not hold", "inconclusive"]
 LEAST_SEEDS = 5
 """With fewer seeds nothing is decided."""
+FALSE_SHARE = 0.05
+"""Of all decided statements of a report, the share that may be expected to be decided wrongly."""
 
 CLAIMS: Mapping[str, str] = {
     "C1": "In every selection mode HPFL reaches lower training loss and higher accuracy than HFL.",
@@ -53,6 +58,8 @@ class Statement:
     """The data set it is about; a sample of one (`mnist-mini`) counts as that."""
     least: float = -math.inf
     most: float = math.inf
+    level: float = FALSE_SHARE
+    """The p value up to which it counts as decided; `controlled` lowers it where many statements are made."""
 
     @property
     def interval(self) -> Interval | None:
@@ -61,13 +68,28 @@ class Statement:
 
     @property
     def verdict(self) -> Verdict:
-        """Holds where the whole interval lies in the claimed range, does not where all of it lies outside."""
-        found = self.interval
-        if found is None or found.low is None or found.high is None or found.count < LEAST_SEEDS:
+        """Holds where the interval at its level lies wholly in the claimed range, does not where wholly outside."""
+        if len(self.values) < LEAST_SEEDS or self.p_value > self.level:
             return "inconclusive"
-        if found.low > self.least and found.high < self.most:
-            return "holds"
-        return "does not hold" if found.high <= self.least or found.low >= self.most else "inconclusive"
+        inside, outside = self._tails
+        return "holds" if inside < outside else "does not hold"
+
+    @property
+    def p_value(self) -> float:
+        """The smallest share `p` for which the interval that covers `1 - p` lies on one side of the range's ends."""
+        return min(1.0, 2.0 * min(self._tails)) if len(self.values) > 1 else 1.0
+
+    @property
+    def _tails(self) -> tuple[float, float]:
+        """One-sided chances of such values if the truth lay at an end of the range: seen from inside, and from outside.
+
+        Student's t; inside both ends must be cleared, outside one.
+        """
+        mean, count = statistics.fmean(self.values), len(self.values)
+        error = statistics.stdev(self.values) / math.sqrt(count)
+        ends = [mean - self.least, self.most - mean]
+        clear = [_upper_tail(end, error, count - 1) for end in ends if math.isfinite(end)]
+        return max(clear), min(_upper_tail(-end, error, count - 1) for end in ends if math.isfinite(end))
 
     @property
     def room(self) -> float:
@@ -91,9 +113,29 @@ class Statement:
             "low": found.low if found else None,
             "high": found.high if found else None,
             "seeds": len(self.values),
+            "p_value": self.p_value,
             "least": None if math.isinf(self.least) else self.least,
             "most": None if math.isinf(self.most) else self.most,
         }
+
+
+def _upper_tail(distance: float, error: float, freedom: int) -> float:
+    if error == 0.0:
+        return 0.0 if distance > 0 else 1.0
+    return float(student.sf(distance / error, freedom))
+
+
+def controlled(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements at the level that keeps the expected share of wrong ones among the decided to `FALSE_SHARE`.
+
+    Benjamini and Hochberg (1995): of `n` p values in rising order the largest with `p_i <= (i / n) FALSE_SHARE` is the
+    level of all. At a fixed 95 % one statement in twenty would be decided by chance alone.
+    """
+    p_values = sorted(one.p_value for one in statements if len(one.values) >= LEAST_SEEDS)
+    count = len(p_values)
+    passing = [p for rank, p in enumerate(p_values, start=1) if p <= FALSE_SHARE * rank / count]
+    level = passing[-1] if passing else -1.0
+    return [replace(one, level=min(one.level, level)) for one in statements]
 
 
 def judge(statements: Iterable[Statement]) -> list[dict[str, Any]]:

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hpfl.reporting import atomic
 from hpfl.studies.cases import Scale
 from hpfl.studies.catalogue import STUDIES
-from hpfl.studies.claims import Statement, judge
+from hpfl.studies.claims import Statement, controlled, judge
 from hpfl.studies.parts import Part, done
 from hpfl.studies.runner import results
 from hpfl.studies.study import Found, Study, Tables
@@ -38,7 +38,13 @@ def collect(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Pa
     mine = {study.name: study for study in wanted}
     every = ((study, study.parts(scale, seeds)) for study in {**STUDIES, **mine}.values())
     made = [_outcome(study, parts, out) for study, parts in every if study.name in mine or _complete(parts, out)]
-    return [outcome for outcome in made if outcome is not None]
+    return _controlled([outcome for outcome in made if outcome is not None])
+
+
+def _controlled(outcomes: list[Outcome]) -> list[Outcome]:
+    """The outcomes with the level of their statements set by all statements together."""
+    level = iter(controlled([statement for outcome in outcomes for statement in outcome.statements]))
+    return [replace(outcome, statements=[next(level) for _ in outcome.statements]) for outcome in outcomes]
 
 
 def _complete(parts: Sequence[Part], out: Path) -> bool:

@@ -76,9 +76,10 @@ def _claims(judged: Sequence[Mapping[str, Any]]) -> str:
     return (
         "<h2>What the paper claims, and what the runs say</h2>"
         "<p>Each claim is split into statements about one figure each, paired by seed. A statement holds where its "
-        "95% interval (Student's, over seeds) lies wholly in the claimed range, and does not where it lies wholly "
-        "outside; a claim holds if all its statements do, and does not if one does not. The figures are those of the "
-        "statement that decides, named last.</p>"
+        "interval (Student's, over seeds) lies wholly in the claimed range, and does not where it lies wholly "
+        "outside; a claim holds if all its statements do, and does not if one does not. Printed intervals are of 95%; "
+        "a verdict asks for more, so that of all decided statements on this page at most one in twenty is expected "
+        "to be wrong (Benjamini and Hochberg). The figures are those of the statement that decides, named last.</p>"
         '<div class="scroll"><table class="claims"><thead><tr><th></th><th>claim</th><th>verdict</th>'
         f"<th>estimate and interval</th><th></th><th>decided by</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
