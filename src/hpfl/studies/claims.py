@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hpfl.studies.intervals import Interval, arithmetic
+from hpfl.reporting.intervals import Interval, arithmetic
 
 Verdict = Literal["holds", "does not hold", "inconclusive"]
 LEAST_SEEDS = 5
