@@ -251,6 +251,7 @@ def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(
         (["--metrics"], "--metrics cannot be changed by --resume: it is off"),
         (["--set", "learning.outer_lr=0.5", "--rounds", "3"], "--set learning.outer_lr=0.5 cannot be used"),
         (["massive"], "massive is not the experiment"),
+        (["paper-mnist", *first, "--rounds", "3"], "data.dataset is 'mnist' here, 'mnist-mini' in the run"),
         (["--rounds", "0"], "training.rounds is 0"),
     ):
         done = deployed("--resume", *arguments)

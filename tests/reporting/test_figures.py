@@ -9,7 +9,7 @@ from reporting_runs import evaluated, folder_of, history, record, view
 from hpfl.reporting.compare_figure import compare_figure
 from hpfl.reporting.figures import draw_run, running_median, waiting_rounds
 from hpfl.reporting.runs import RunView
-from hpfl.reporting.store import csv_text
+from hpfl.reporting.store import OutputError, csv_text
 from hpfl.reporting.style import FiguresUnavailableError, drawing, save, spread, time_unit
 
 RISING = [0.1 * n for n in range(1, 10)]
@@ -98,8 +98,25 @@ def test_pyplot_is_never_touched(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_of_file_is_refused(tmp_path: Path) -> None:
-    with drawing(1, 1) as figure, pytest.raises(ValueError, match=r"wanted \.png or \.svg"):
+    with drawing(1, 1) as figure, pytest.raises(OutputError, match=r"ends in '\.gif'; wanted \.png, \.svg or \.pdf"):
         save(figure, tmp_path / "figure.gif")
+
+
+def test_a_figure_makes_its_folder_and_where_it_cannot_lie_is_said_in_a_sentence(tmp_path: Path) -> None:
+    with drawing(1, 1) as figure:
+        assert save(figure, tmp_path / "new" / "and" / "x.png").exists()
+        with pytest.raises(OutputError, match=r"x\.png/y\.png cannot be written to \("):
+            save(figure, tmp_path / "new" / "and" / "x.png" / "y.png")
+
+
+@pytest.mark.parametrize(("kind", "start"), [("pdf", b"%PDF"), ("SVG", b"<?xml"), ("Png", b"\x89PNG")])
+def test_a_figure_is_of_the_kind_its_suffix_says_and_repeats_its_bytes(tmp_path: Path, kind: str, start: bytes) -> None:
+    for name in "ab":
+        with drawing(1, 1) as figure:
+            figure.text(0, 0, "x")
+            save(figure, tmp_path / f"{name}.{kind}")
+    assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+    assert (tmp_path / f"a.{kind}").read_bytes().startswith(start)
 
 
 def test_the_time_of_a_deployed_run_is_not_called_simulated() -> None:

@@ -1,5 +1,6 @@
 """The whole configuration of an experiment, validated once: sections, presets, systems and their TOML form."""
 
+from hpfl.config.differences import deciding, differences, settings
 from hpfl.config.errors import ConfigError
 from hpfl.config.loading import SYSTEMS, apply_system, load, preset, preset_names, preset_text, resolve, with_overrides
 from hpfl.config.render import fingerprint, to_toml
@@ -24,12 +25,15 @@ __all__ = [
     "PlanningConfig",
     "TrainingConfig",
     "apply_system",
+    "deciding",
+    "differences",
     "fingerprint",
     "load",
     "preset",
     "preset_names",
     "preset_text",
     "resolve",
+    "settings",
     "to_toml",
     "with_overrides",
 ]

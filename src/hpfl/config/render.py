@@ -10,6 +10,8 @@ from tomlkit.items import Item
 from hpfl.config.loading import resolve
 from hpfl.config.sections import Config
 
+UNDECIDING = frozenset({"training.rounds", "training.checkpoint_every", "evaluation.target_accuracy"})
+"""Keys that do not decide a run's numbers: how long it runs, how often it saves, what it is timed to."""
 _LATER = (("planning", "staleness_price", "learned"),)
 """Keys that came when runs and checkpoints were already there: at these values they change nothing of them."""
 
@@ -30,11 +32,10 @@ def to_toml(config: Config) -> str:
 
 
 def fingerprint(config: Config) -> str:
-    """A short name for everything that decides a run's numbers; how long it runs and how often it saves do not."""
+    """A short name for everything that decides a run's numbers."""
     tree = resolve(config).model_dump()
-    for name in ("rounds", "checkpoint_every"):
-        tree["training"].pop(name)
-    tree["evaluation"].pop("target_accuracy")
+    for section, name in (key.split(".") for key in UNDECIDING):
+        tree[section].pop(name)
     for section, name, default in _LATER:
         if tree[section][name] == default:
             tree[section].pop(name)

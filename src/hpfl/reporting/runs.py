@@ -2,7 +2,6 @@
 
 import csv
 import io
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.reporting.store import CONFIG, ROUNDS, SUMMARY, UES, OutputError, read_rounds, read_summary
+from hpfl.reporting.folder import ROUNDS, SUMMARY, UES
+from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
 from hpfl.reporting.summary import Row, evaluations
 
 FloatArray = NDArray[np.float64]
@@ -107,7 +107,7 @@ def load_run(folder: Path | str, *, label: str | None = None) -> RunView:
     view = RunView(
         label=label or named_folder(folder).name,
         rows=rows,
-        config=_config(folder / CONFIG),
+        config=read_config(folder),
         summary=read_summary(folder) if (folder / SUMMARY).exists() else {},
         ues=_table(folder / UES),
     )
@@ -125,13 +125,6 @@ def load_runs(folders: Sequence[Path | str]) -> list[RunView]:
     while len({name.parts[-depth:] for name in names}) < len(names):
         depth += 1
     return [load_run(path, label="/".join(name.parts[-depth:])) for path, name in zip(paths, names, strict=True)]
-
-
-def _config(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except tomllib.TOMLDecodeError as error:
-        raise OutputError(f"{path} is not TOML: {error}") from error
 
 
 def _table(path: Path) -> dict[str, list[str]]:

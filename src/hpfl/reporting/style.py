@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpfl.reporting import atomic
+from hpfl.reporting.store import OutputError, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +23,12 @@ SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 """Okabe and Ito's palette, told apart with any kind of colour vision; purple a little darker for thin lines."""
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 DPI = 150
+KINDS: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Suffixes of figures, each with what is left out of its file so that the same figure gives the same bytes."""
 
 _RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -75,16 +82,20 @@ def drawing(width_in: float, height_in: float) -> Iterator["Figure"]:
         yield figure
 
 
+def refuse_unknown_kind(path: Path) -> None:
+    """Refuse a figure's path by its suffix, before anything is drawn."""
+    if path.suffix.lower() not in KINDS:
+        raise OutputError(f"figure {path} ends in {path.suffix!r}; wanted .png, .svg or .pdf")
+
+
 def save(figure: "Figure", path: Path) -> Path:
-    """Write a figure at once, PNG or SVG by its suffix; the same figure gives the same bytes."""
-    kind = path.suffix.lstrip(".")
-    if kind not in {"png", "svg"}:
-        raise ValueError(f"figure {path.name} ends in {path.suffix!r}; wanted .png or .svg")
-    content = io.BytesIO()
-    metadata = {"Software": None} if kind == "png" else {"Date": None}
-    figure.savefig(content, format=kind, dpi=DPI, metadata=metadata)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_bytes(path, content.getvalue())
+    """Write a figure at once, of the kind its suffix says, and make the folders it lies in where they are missing."""
+    refuse_unknown_kind(path)
+    kind, content = path.suffix.lower(), io.BytesIO()
+    figure.savefig(content, format=kind.lstrip("."), dpi=DPI, metadata=KINDS[kind])
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_bytes(path, content.getvalue())
     return path
 
 
