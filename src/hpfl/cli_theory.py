@@ -16,8 +16,9 @@ from hpfl.cli_errors import refuse, reported
 from hpfl.cli_running import stopping_after_round
 from hpfl.reporting import atomic
 from hpfl.reporting.console import download_progress
-from hpfl.reporting.store import csv_text, plain, writing
+from hpfl.reporting.store import plain, writing
 from hpfl.reporting.style import FiguresUnavailableError
+from hpfl.reporting.table import csv_text
 from hpfl.studies import theory
 from hpfl.studies.theory_picture import draw
 from hpfl.studies.theory_replay import read_run

@@ -25,10 +25,11 @@ from hpfl.deployment.node import Experiment
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board, write_status
 from hpfl.reporting.figures import draw_at_the_end
-from hpfl.reporting.folder import RUN_ID, SUMMARY
+from hpfl.reporting.folder import RUN_ID, SUMMARY, UES
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import RunStore
 from hpfl.reporting.summary import environment, run_summary
+from hpfl.reporting.table import write_table
 from hpfl.training.cloud import DivergedError
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
@@ -180,7 +181,7 @@ def _write(
     executor = deployment.executor
     spec = executor.cloud.task.spec
     store.write_model({name: part.clone() for name, part in spec.unflatten(state.params).items()})
-    store.write_ues(_ue_table(config, executor, state))
+    write_table(store.out / UES, _ue_table(config, executor, state))
     store.write_summary(_summary(config, deployment, records, completed=True))
 
 

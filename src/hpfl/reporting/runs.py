@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.reporting.folder import ROUNDS, SUMMARY, UES
+from hpfl.config import settings
+from hpfl.reporting.folder import ROUNDS, RUN_ID, SUMMARY, UES
 from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
 from hpfl.reporting.summary import Row, evaluations
 
@@ -28,6 +29,7 @@ class RunView:
     config: Mapping[str, Any] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
     ues: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    deployed: bool = False
 
     def column(self, name: str) -> FloatArray:
         """A figure of every round; NaN where it is unknown."""
@@ -49,7 +51,17 @@ class RunView:
     @property
     def time_word(self) -> str:
         """What `time_s` counts: virtual seconds, or those of a deployed run."""
-        return time_word(deployed=bool(self.summary.get("deployed")))
+        return time_word(deployed=self.deployed)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, where the configuration is known."""
+        return settings(self.config)["training.seed"] if self.config else None
+
+    @property
+    def calls(self) -> list[frozenset[int]]:
+        """The edges called in every round."""
+        return [frozenset(row["scheduled"]) for row in self.rows]
 
     @property
     def num_edges(self) -> int:
@@ -79,15 +91,16 @@ def time_word(*, deployed: bool) -> str:
     return "measured time" if deployed else "simulated time"
 
 
-def common_time_word(runs: Sequence[RunView]) -> str:
+def common_time_word(words: Iterable[str]) -> str:
     """What the seconds of all runs are; merely time where some were measured and others simulated."""
-    words = {view.time_word for view in runs}
-    return words.pop() if len(words) == 1 else "time"
+    found = set(words)
+    return found.pop() if len(found) == 1 else "time"
 
 
 def is_deployed(folder: Path) -> bool:
-    """Whether a folder of results is that of a finished deployment."""
-    return (folder / SUMMARY).exists() and bool(read_summary(folder).get("deployed"))
+    """Whether a folder of results is that of a deployment, which leaves its name there before its first round."""
+    summed_up = (folder / SUMMARY).exists() and bool(read_summary(folder).get("deployed"))
+    return summed_up or (folder / RUN_ID).exists()
 
 
 def named_folder(folder: Path) -> Path:
@@ -110,6 +123,7 @@ def load_run(folder: Path | str, *, label: str | None = None) -> RunView:
         config=read_config(folder),
         summary=read_summary(folder) if (folder / SUMMARY).exists() else {},
         ues=_table(folder / UES),
+        deployed=is_deployed(folder),
     )
     return replace(view, label=view.system) if view.system and view.label == view.system.lower() else view
 

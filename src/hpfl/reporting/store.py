@@ -4,14 +4,12 @@ A record is appended before the checkpoint of its round is written, so whatever 
 at least as far as the checkpoint and `rewind` can cut them back to it.
 """
 
-import csv
 import fcntl
-import io
 import json
 import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -142,10 +140,6 @@ class RunStore:
         own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
         atomic.write_bytes(self.out / MODEL, safetensors.torch.save(own, metadata={"format": "pt"}))
 
-    def write_ues(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
-        """Write one row per UE; NaN becomes an empty cell, several labels are set apart by spaces."""
-        atomic.write_text(self.out / UES, csv_text(columns))
-
     def close(self) -> None:
         """Give the lock back; a fresh run that recorded nothing leaves nothing, so its command can be repeated."""
         if self._descriptor < 0:
@@ -206,18 +200,6 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise OutputError(f"{path} is not TOML: {error}") from error
 
 
-def csv_text(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> str:
-    """Columns of equal length as CSV with a header; every number reads back as exactly itself."""
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"columns must be equally long, and are {lengths}")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*([_cell(value) for value in values] for values in columns.values()), strict=True))
-    return text.getvalue()
-
-
 def plain(value: Any) -> Any:
     """`value` in the types of JSON: arrays become lists, numbers that JSON cannot hold become null."""
     if isinstance(value, Mapping):
@@ -227,13 +209,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _cell(value: Any) -> Any:
-    value = plain(value)
-    if isinstance(value, list):
-        return " ".join(str(item) for item in value)
-    return "" if value is None else value
 
 
 def _refuse_unless_free(out: Path, *, resume: bool, force: bool) -> None:
