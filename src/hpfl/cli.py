@@ -47,7 +47,7 @@ SystemOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. planning.rho=0.5. May be repeated."),
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. data.labels_per_ue=5. May be repeated."),
 ]
 
 
@@ -131,9 +131,15 @@ def compare_command(
         ),
     ] = None,
     figure: Annotated[Path, typer.Option(help="Where to draw, .png, .svg or .pdf.")] = Path("compare.png"),
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per run instead of a table.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per row, with its runs inside, instead of a table.")
+    ] = False,
 ) -> None:
-    """Put several runs into one table and one figure."""
+    """Put several runs into one table and one figure.
+
+    Runs whose configurations differ in the seed alone are one row and one line: means over the seeds, with 95 %
+    intervals. Ratios are taken seed by seed where seeds are shared.
+    """
     if target is not None and not 0 < target <= 1:
         refuse(f"--target is {target:g}; it should be greater than 0 and at most 1, as 0.93 for 93 %")
     refuse_unknown_kind(figure)

@@ -1,4 +1,5 @@
 import io
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -99,8 +100,9 @@ def test_a_target_out_of_reach_is_said_to_be() -> None:
 
 
 def test_the_table_fits_the_terminal() -> None:
-    comparison = compare_views([view("a", RISING), view("b", RISING, latency_s=3.0)])
-    for width in (80, 100, 130):
+    single = [view("a", RISING), view("b", RISING, latency_s=3.0)]
+    several = [seeded("joint", seed, [a + 0.01 * seed for a in RISING], latency_s=33.3 + seed) for seed in range(3)]
+    for width, comparison in itertools.product((80, 100, 130), map(compare_views, (single, several))):
         file = io.StringIO()
         Console(file=file, width=width).print(table(comparison, width=width))
         assert "…" not in file.getvalue()
@@ -284,12 +286,8 @@ def test_a_group_goes_by_what_the_names_of_its_runs_have_in_common(labels: list[
 
 
 def test_groups_of_one_name_are_told_apart() -> None:
-    runs = [
-        replace(seeded(planner, seed, RISING), label=f"{planner[0]}x/{seed}")
-        for seed in (0, 1)
-        for planner in ("a", "b")
-    ]
-    assert [group.label for group in grouped(runs)] == ["ax", "bx"]
+    runs = [seeded(planner, seed, RISING) for seed in (0, 1) for planner in ("joint", "paper")]
+    assert [group.label for group in grouped(runs)] == ["joint", "paper"]
     runs = [replace(run, label=f"{number}/run") for number, run in enumerate(runs, start=5)]
     assert [group.label for group in grouped(runs)] == ["5/run .. 7/run", "6/run .. 8/run"]
 
