@@ -47,7 +47,7 @@ SystemOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. data.labels_per_ue=5. May be repeated."),
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. data.edge_skew=1. May be repeated."),
 ]
 
 
@@ -57,7 +57,7 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     source: Source,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the results.", show_default="runs/NAME, or runs/NAME-2, ... where that is there"),
+        typer.Option(help="Folder for the results.", show_default="runs/NAME, or runs/NAME-2, ... once that is there"),
     ] = None,
     system: SystemOption = None,
     set_: SetOption = None,

@@ -255,6 +255,7 @@ def test_a_seed_that_is_there_twice_begins_another_group() -> None:
     )
     comparison = compare_views([*old, *new], target=0.5)
     assert [row["label"] for row in comparison.rows] == ["old/joint", "new/joint"]
+    assert explanations(comparison)[-1] == "old/joint and new/joint have the same configuration and seeds."
     found, two = comparison.rows[0]["time_ratio"], pytest.approx(2.0)
     assert found == {"to": "new/joint", "mean": two, "low": two, "high": two, "common_seeds": 2}
 
@@ -262,9 +263,18 @@ def test_a_seed_that_is_there_twice_begins_another_group() -> None:
 def test_runs_without_a_configuration_and_deployed_ones_are_not_taken_together_with_others() -> None:
     unknown = [view("a", RISING), view("b", RISING)]
     assert [group.label for group in grouped(unknown)] == ["a", "b"]
+    assert "same configuration" not in said(*unknown)
     simulated, real = reaching("joint", {0: 1.0, 1: 1.0})
     assert len(grouped([simulated, real])) == 1
     assert len(grouped([simulated, replace(real, deployed=True)])) == 2
+
+
+def test_seeds_of_a_deployment_are_one_group_of_measured_seconds_before_it_ends_too(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        run = folder_of(tmp_path / f"pi-{seed}" / "run", history(RISING, latency_s=1.0 + seed), seed=seed)
+        (run / "run-id").write_text("0")
+    (group,) = compare_runs([tmp_path / "pi-0" / "run", tmp_path / "pi-1" / "run"]).groups
+    assert (group.label, group.time_word, group.seeds_text) == ("pi", "measured time", "2 seeds")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rich.table import Table
 from hpfl.reporting import formats
 from hpfl.reporting.compare_figure import compare_figure
 from hpfl.reporting.group_rows import rows
-from hpfl.reporting.groups import Group, grouped
+from hpfl.reporting.groups import Group, grouped, repeated
 from hpfl.reporting.runs import RunView, common_time_word, load_runs
 from hpfl.reporting.schedules import same_edges
 from hpfl.reporting.style import FiguresUnavailableError
@@ -56,8 +56,8 @@ def compare_views(runs: Sequence[RunView], *, target: float | None = None) -> Co
 
 
 def explanations(comparison: Comparison) -> list[str]:
-    """Why the fastest group was sooner than each of the others, and who chose the same edges all the time."""
-    return [*_reasons(comparison), *same_edges(comparison.groups)]
+    """Why the fastest group was sooner than each of the others, who chose the same edges, and what is there twice."""
+    return [*_reasons(comparison), *same_edges(comparison.groups), *repeated(comparison.groups)]
 
 
 def _reasons(comparison: Comparison) -> list[str]:

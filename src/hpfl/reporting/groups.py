@@ -20,6 +20,8 @@ class Group:
 
     label: str
     runs: tuple[RunView, ...]
+    kind: str = ""
+    """Everything in which its runs agree."""
 
     @property
     def by_seed(self) -> dict[int | None, RunView]:
@@ -60,9 +62,20 @@ def grouped(views: Sequence[RunView]) -> list[Group]:
         seen[kind, view.seed] += 1
     names = [_name(runs) for runs in found.values()]
     return [
-        Group(label=name if names.count(name) == 1 else _span(runs), runs=tuple(runs))
-        for name, runs in zip(names, found.values(), strict=True)
+        Group(label=name if names.count(name) == 1 else _span(runs), runs=tuple(runs), kind=kind)
+        for name, ((kind, _), runs) in zip(names, found.items(), strict=True)
     ]
+
+
+def repeated(groups: Sequence[Group]) -> list[str]:
+    """A sentence for all groups that are of one configuration, and so of the same seeds."""
+    names = [[group.label for group in groups if group.kind == kind] for kind in dict.fromkeys(g.kind for g in groups)]
+    return [f"{listed(those)} have the same configuration and seeds." for those in names if len(those) > 1]
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _kind(view: RunView) -> str | None:

@@ -50,8 +50,8 @@ class Journal:
             told = differences(self._config, there) if there else ""
             other = told or f"{self._store.out / CONFIG} does not tell which, or another version of hpfl began it"
             raise OtherConfigurationError(
-                f"the run in {self._store.out} has another configuration: {other}; resume it with its own, or choose "
-                "another --out"
+                f"the run in {self._store.out} has another configuration: {other}; resume it with the {CONFIG} in its "
+                "folder, or choose another --out"
             ) from error
 
     def _prolonged(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:

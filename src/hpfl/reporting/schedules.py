@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from hpfl.reporting.groups import Group
+from hpfl.reporting.groups import Group, listed
 
 NEARLY = 0.9
 """Of fewer of their rounds than this it is not said that two groups chose alike."""
@@ -46,4 +46,4 @@ def _sentence(groups: Sequence[Group]) -> str:
     common = "" if whole else " that they have in common"
     seeds = set.intersection(*(set(group.by_seed) for group in groups))
     of_seeds = f", {len(seeds)} seeds together" if len(seeds) > 1 else ""
-    return f"{', '.join(names[:-1])} and {names[-1]} chose the same edges in {rounds}{common}{of_seeds}."
+    return f"{listed(names)} chose the same edges in {rounds}{common}{of_seeds}."
