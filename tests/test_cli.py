@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import hpfl
 from hpfl.cli import app
 from hpfl.data.sources import DATASETS, Dataset, DatasetSpec
 
@@ -77,13 +79,59 @@ def test_a_model_that_is_no_longer_finite_ends_the_run_with_status_1_and_a_summa
     assert (summary["diverged"], summary["completed"], summary["rounds"]) == (True, False, 1)
 
 
+def begun(folder, *changes):
+    """A run of one round, unless changed."""
+    hpfl.run(
+        hpfl.load("quickstart", overrides=[*SMALL[1::2], "training.rounds=1", *changes]), out=folder, figures=False
+    )
+
+
+def rounds_in(folder):
+    return len((Path(folder) / "rounds.jsonl").read_text().splitlines())
+
+
 def test_a_run_is_resumed_from_its_own_configuration_where_it_lies(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert invoke("run", "quickstart", *SMALL, "--rounds", 1, "--out", "runs/mine", "-q").exit_code == 0
+    begun("runs/mine")
     assert invoke("run", "runs/mine/config.toml", "--resume", "--rounds", 2, "-q").exit_code == 0
-    assert len((tmp_path / "runs" / "mine" / "rounds.jsonl").read_text().splitlines()) == 2
-    again = invoke("run", "runs/mine/config.toml", "-q")
-    assert (again.exit_code, "runs/mine is not empty" in again.stderr) == (2, True)
+    assert rounds_in("runs/mine") == 2
+
+
+def test_a_run_without_a_folder_goes_where_nothing_is_yet_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begun("runs/quickstart")
+    again = invoke("run", "quickstart", *SMALL, "--rounds", 2)
+    assert "runs/quickstart is there already; results go to runs/quickstart-2" in again.stdout
+    assert again.stdout.endswith("Results in runs/quickstart-2\n")
+    repeated = invoke("run", "runs/quickstart-2/config.toml", "-q")
+    assert (repeated.exit_code, repeated.output) == (0, "")
+    assert [rounds_in(f"runs/quickstart{end}") for end in ("", "-2", "-3")] == [1, 2, 2]
+    assert invoke("run", "quickstart", "--set", "data.dataset=mnist", "--data-dir", "nowhere").exit_code == 2
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["quickstart", "quickstart-2", "quickstart-3"]
+
+
+def test_force_replaces_the_run_whose_configuration_it_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begun("runs/mine", "training.rounds=2")
+    assert invoke("run", "runs/mine/config.toml", "--rounds", 1, "-q", "--force").exit_code == 0
+    assert [path.name for path in Path("runs").iterdir()] == ["mine"]
+    assert rounds_in("runs/mine") == 1
+    refused = invoke("run", "runs/mine/config.toml", "--out", "runs/mine")
+    assert (refused.exit_code, "--resume, replace it with --force, or" in refused.stderr) == (2, True)
+
+
+def test_resume_without_a_folder_takes_the_newest_run_of_that_configuration(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for end, seed in (("", 0), ("-2", 0), ("-3", 1)):
+        begun(f"runs/quickstart{end}", f"training.seed={seed}")
+    longer = invoke("run", "quickstart", *SMALL, "--rounds", 2, "--resume")
+    assert "going on with runs/quickstart-2" in longer.stdout
+    assert [rounds_in(f"runs/quickstart{end}") for end in ("", "-2", "-3")] == [1, 2, 1]
+    other = invoke("run", "quickstart", *SMALL, "--seed", 7, "--resume")
+    assert other.exit_code == 2
+    assert (
+        "the run in runs/quickstart-3 has another configuration: training.seed is 7 here, 1 in the run" in other.stderr
+    )
 
 
 def test_quiet_says_nothing(tmp_path):
@@ -102,12 +150,18 @@ def test_quiet_says_nothing(tmp_path):
         (["run", "quickstart", "--rounds", "0"], "training.rounds is 0"),
         (["show", "quickstrat"], "the presets are quickstart"),
         (["compare", "nowhere"], "nowhere"),
+        (["compare", "nowhere", "--figure", "x.gif"], "figure x.gif ends in '.gif'; wanted .png, .svg or .pdf"),
+        (["compare", "nowhere", "--figure", "x"], "wanted .png, .svg or .pdf"),
+        (["timeline", "nowhere", "--out", "x.gif"], "wanted .png, .svg or .pdf"),
+        (["run", "quickstart", "--set", "rho=0.5"], "did you mean planning.rho=0.5?"),
+        (["run", "quickstart", "--resume", "--force"], "wanted one of them"),
         (["compare", "nowhere", "--target", "93"], "--target is 93; it should be greater than 0 and at most 1"),
         (["compare", "nowhere", "--target", "1.5"], "--target is 1.5"),
         (["compare", "nowhere", "--target", "0"], "--target is 0"),
         (["compare", "nowhere", "--target", "nan"], "--target is nan"),
         (["run", "quickstart", "--resume", "--out", "nowhere"], "there is no run in it to resume"),
         (["run", "quickstart", "--out", "/proc/nowhere"], "cannot be written to"),
+        (["run", "quickstart", "--set", "network.write_trace=/proc/x.csv", "--out", "r"], "which cannot be written"),
         (["run", "quickstart", "-q", "--set", "learning.model=torch.nn:ReLU"], "no trainable parameters"),
     ],
 )

@@ -1,7 +1,8 @@
 """The front door: `hpfl run`, `hpfl plan`, `hpfl compare` and the rest."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ import hpfl
 from hpfl.cli_demo import demo_command
 from hpfl.cli_deploy import register as register_deployment
 from hpfl.cli_errors import refuse, reported
+from hpfl.cli_folders import home, own_folder, to_resume, unused
 from hpfl.cli_plan import plan_command
 from hpfl.cli_reproduce import reproduce_command
 from hpfl.cli_running import run_with_display
@@ -23,7 +25,7 @@ from hpfl.experiment import RunResult
 from hpfl.planning.planners import PLANNERS
 from hpfl.reporting.compare import compare_command_output
 from hpfl.reporting.formats import number
-from hpfl.reporting.store import CONFIG, ROUNDS
+from hpfl.reporting.style import refuse_unknown_kind
 
 app = typer.Typer(
     name="hpfl",
@@ -45,9 +47,7 @@ SystemOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. network.bandwidth_hz=2e6. May be repeated."
-    ),
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. data.edge_skew=1. May be repeated."),
 ]
 
 
@@ -55,7 +55,10 @@ SetOption = Annotated[
 @reported
 def run_command(  # noqa: PLR0917  every option is passed by name
     source: Source,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="runs/NAME")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results.", show_default="runs/NAME, or runs/NAME-2, ... once that is there"),
+    ] = None,
     system: SystemOption = None,
     set_: SetOption = None,
     seed: Annotated[int | None, typer.Option(help="Same as --set training.seed=N.", show_default=False)] = None,
@@ -64,7 +67,16 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     data_dir: Annotated[
         Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run in OUT left off.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on where the run in OUT left off; without --out, the newest of this name and configuration.",
+        ),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the run in OUT; files that are no results of it stay.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Train over a simulated mobile edge network and write the results to a folder.
@@ -73,8 +85,9 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     Ctrl-C stops after the round and loses nothing.
     """
     config = load(source, system=system, overrides=_overrides(set_, seed, rounds))
-    folder = out or _own_folder(source, resume=resume) or Path("runs") / _run_name(source, system)
-    result = run_with_display(config, folder, resume=resume, device=device, data_dir=data_dir, quiet=quiet)
+    how: dict[str, Any] = {"resume": resume, "force": force, "device": device, "data_dir": data_dir, "quiet": quiet}
+    with _folder(source, system, out, config, how) as folder:
+        result = run_with_display(config, folder, **how)
     if not quiet:
         _closing_words(config, result, folder)
     if not result.completed:
@@ -117,13 +130,20 @@ def compare_command(
             show_default="the configured one if all have it and reach it, else the highest that all reach",
         ),
     ] = None,
-    figure: Annotated[Path | None, typer.Option(help="Where to draw.", show_default="compare.png")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per run instead of a table.")] = False,
+    figure: Annotated[Path, typer.Option(help="Where to draw, .png, .svg or .pdf.")] = Path("compare.png"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per row, with its runs inside, instead of a table.")
+    ] = False,
 ) -> None:
-    """Put several runs into one table and one figure."""
+    """Put several runs into one table and one figure.
+
+    Runs whose configurations differ in the seed alone are one row and one line: means over the seeds, with 95 %
+    intervals. Ratios are taken seed by seed where seeds are shared.
+    """
     if target is not None and not 0 < target <= 1:
         refuse(f"--target is {target:g}; it should be greater than 0 and at most 1, as 0.93 for 93 %")
-    compare_command_output(folders, target=target, figure=figure or Path("compare.png"), as_json=as_json)
+    refuse_unknown_kind(figure)
+    compare_command_output(folders, target=target, figure=figure, as_json=as_json)
 
 
 @app.callback(invoke_without_command=True)
@@ -143,24 +163,32 @@ def _overrides(set_: list[str] | None, seed: int | None, rounds: int | None) -> 
     return [*(set_ or []), *(f"{name}={value}" for name, value in pairs if value is not None)]
 
 
-def _own_folder(source: str, *, resume: bool) -> Path | None:
-    """The folder of a run that is to be resumed from its own configuration."""
-    folder = Path(source).parent
-    return folder if resume and Path(source).name == CONFIG and (folder / ROUNDS).is_file() else None
-
-
-def _run_name(source: str, system: str | None) -> str:
-    path = Path(source)
-    stem = path.resolve().parent.name if path.name == CONFIG else path.stem
-    stem = source if source in preset_names() else stem
-    return f"{stem}-{system}" if system else stem
+@contextmanager
+def _folder(
+    source: str, system: str | None, out: Path | None, config: Config, how: Mapping[str, Any]
+) -> Iterator[Path]:
+    """Where the results go: as said, to the run that is to go on or to be replaced, else where nothing is yet."""
+    usual, say = home(source, system), Console(quiet=how["quiet"], soft_wrap=True, highlight=False).print
+    mine = own_folder(source) if system is None and (how["resume"] or how["force"]) else None
+    if out or mine or how["force"]:
+        yield out or mine or usual
+    elif how["resume"]:
+        folder = to_resume(usual, config)
+        if folder != usual:
+            say(f"going on with {folder}")
+        yield folder
+    else:
+        with unused(usual) as folder:
+            if folder != usual:
+                say(f"{usual} is there already; results go to {folder}")
+            yield folder
 
 
 def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
     console = Console()
     if not result.completed:
         console.print(f"Stopped after round {len(result.rounds)} of {config.training.rounds}. To go on:")
-        console.print(f"  hpfl run {folder / 'config.toml'} --out {folder} --resume", soft_wrap=True)
+        console.print(f"  hpfl run {folder / 'config.toml'} --resume", soft_wrap=True)
         return
     summary = result.summary
     console.print(f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {_final_quality(summary)}.")

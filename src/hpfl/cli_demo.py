@@ -1,6 +1,5 @@
 """`hpfl demo`: what scheduling and bandwidth allocation are worth, in a minute, on embedded data."""
 
-import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from hpfl.cli_errors import refuse, reported
+from hpfl.cli_folders import RUNS, unused
 from hpfl.cli_running import run_with_display
 from hpfl.config import SYSTEMS, load
 from hpfl.reporting.compare import compare_command_output
 
-_DEFAULT = Path("runs") / "demo"
+_DEFAULT = RUNS / "demo"
 _SYSTEMS = ("hpfl", "shpfl")
 
 
@@ -28,15 +28,22 @@ def demo_command(
     Both train the same personalised model on the same 200 UEs under 20 edges. HPFL plans who uploads and with how many
     Hz; SHPFL takes random edges and splits the bandwidth evenly.
     """
-    console = Console()
-    folder = out or _unused(_DEFAULT)
-    for part in (folder / system for system in _SYSTEMS):
+    changes = [f"training.seed={seed}", *([f"training.rounds={rounds}"] if rounds is not None else [])]
+    if out is None:
+        with unused(_DEFAULT) as folder:
+            _compared(folder, changes)
+        return
+    for part in (out / system for system in _SYSTEMS):
         if part.is_dir() and any(part.iterdir()):
             refuse(
                 f"{part} is not empty, and a demo starts anew: choose another --out, or leave it out for a folder that "
                 "does not exist yet"
             )
-    changes = [f"training.seed={seed}", *([f"training.rounds={rounds}"] if rounds is not None else [])]
+    _compared(out, changes)
+
+
+def _compared(folder: Path, changes: list[str]) -> None:
+    console = Console()
     for system in _SYSTEMS:
         config = load("quickstart", system=system, overrides=changes)
         console.print(f"[bold]{system.upper()}[/bold]: {escape(SYSTEMS[system])} (planner {config.planning.planner})")
@@ -47,9 +54,3 @@ def demo_command(
         [folder / system for system in _SYSTEMS], target=None, figure=folder / "compare.png", as_json=False
     )
     console.print("Next: hpfl presets, hpfl show quickstart, docs/tutorial.md")
-
-
-def _unused(folder: Path) -> Path:
-    """The folder, or the first of folder-2, folder-3, ... that does not exist yet."""
-    numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
-    return next(path for path in itertools.chain([folder], numbered) if not path.exists())

@@ -43,21 +43,8 @@ def supervised(nodes: list[Node], folder: Path, *, quiet: bool) -> int:
         supervisor.stop()
         for kind, handler in before.items():
             signal.signal(kind, handler)
-    if status == 0:
-        _draw(console, folder / "run")
     _closing_words(console, folder, status)
     return status
-
-
-def _draw(console: Console, run: Path) -> None:
-    """The figures of a run that is over, as `hpfl run` draws them."""
-    from hpfl.reporting.figures import draw_run
-    from hpfl.reporting.style import FiguresUnavailableError
-
-    try:
-        draw_run(run)
-    except FiguresUnavailableError as error:
-        console.print(str(error), soft_wrap=True)
 
 
 def _watched(supervisor: Supervisor, run: Path, console: Console) -> int:

@@ -1,10 +1,12 @@
 """Which nodes `hpfl deploy local` starts: those of a new deployment, or of an earlier one that goes on."""
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from hpfl.config import Config, ConfigError, fingerprint, idle_settings, load, to_toml
+from hpfl.config import Config, ConfigError, differences, fingerprint, idle_settings, load, to_toml
 from hpfl.deployment.local import (
     EXPERIMENT,
     LocalOptions,
@@ -95,12 +97,13 @@ def _changed(folder: Path, asked: Asked, before: Config) -> Config:
                 f"--set {change} cannot be used with --resume: the run in {folder} has begun without it; leave it "
                 "out, or choose another --out without --resume"
             )
-    network = before.network
-    if asked.source is not None and same != fingerprint(
-        small_network(asked.source, edges=network.edges, ues_per_edge=network.ues_per_edge, overrides=asked.changes)
-    ):
+    shape: dict[str, Any] = {"edges": before.network.edges, "ues_per_edge": before.network.ues_per_edge}
+    named = before if asked.source is None else small_network(asked.source, **shape, overrides=asked.changes)
+    if fingerprint(named) != same:
+        told = differences(named, tomllib.loads(to_toml(before)))
         raise ConfigError(
-            f"{asked.source} is not the experiment in {folder / EXPERIMENT}; leave it out to go on with that one"
+            f"{asked.source} is not the experiment in {folder / EXPERIMENT}: {told}; leave it out to go on with that "
+            "one"
         )
     after, status = load(path, overrides=asked.changes), read_status(folder / "run")
     if status is not None and status["round"] > after.training.rounds:

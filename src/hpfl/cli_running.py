@@ -1,4 +1,4 @@
-"""Running an experiment at a terminal: live display, a Ctrl-C that waits for the round, figures at the end."""
+"""Running an experiment at a terminal: live display, and a Ctrl-C that waits for the round."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -9,8 +9,6 @@ from types import FrameType
 from hpfl.config import Config
 from hpfl.experiment import Hooks, RunResult, run
 from hpfl.reporting.console import RunDisplay, download_progress
-from hpfl.reporting.figures import draw_run
-from hpfl.reporting.style import FiguresUnavailableError
 
 
 def run_with_display(
@@ -18,12 +16,13 @@ def run_with_display(
     folder: Path,
     *,
     resume: bool = False,
+    force: bool = False,
     device: str = "auto",
     data_dir: Path | None = None,
     quiet: bool = False,
     title: str = "",
 ) -> RunResult:
-    """Run with a live display, then draw the figures of what there is."""
+    """Run with a live display."""
     display = RunDisplay(total_rounds=config.training.rounds, title=title, quiet=quiet)
     with display, stopping_after_round(display.note) as stops:
         hooks = Hooks(
@@ -32,12 +31,7 @@ def run_with_display(
             note=display.note,
             download=download_progress(quiet=quiet),
         )
-        result = run(config, out=folder, resume=resume, device=device, data_dir=data_dir, hooks=hooks)
-    try:
-        draw_run(folder)
-    except FiguresUnavailableError as error:
-        display.note(str(error))
-    return result
+        return run(config, out=folder, resume=resume, force=force, device=device, data_dir=data_dir, hooks=hooks)
 
 
 @contextmanager

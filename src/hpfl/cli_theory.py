@@ -16,8 +16,9 @@ from hpfl.cli_errors import refuse, reported
 from hpfl.cli_running import stopping_after_round
 from hpfl.reporting import atomic
 from hpfl.reporting.console import download_progress
-from hpfl.reporting.store import csv_text, plain
+from hpfl.reporting.store import plain, writing
 from hpfl.reporting.style import FiguresUnavailableError
+from hpfl.reporting.table import csv_text
 from hpfl.studies import theory
 from hpfl.studies.theory_picture import draw
 from hpfl.studies.theory_replay import read_run
@@ -54,9 +55,10 @@ def theory_command(
     folder = out or run
     if folder.exists() and not folder.is_dir():
         refuse(f"--out {folder} is a file; wanted a folder")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     with _watched(rounds, options) as (watching, stops):
         findings = theory.examine(run, options, watching)
-    folder.mkdir(parents=True, exist_ok=True)
     found = plain(summary(findings))
     atomic.write_text(folder / "theory.csv", csv_text(table(findings)))
     atomic.write_text(folder / "theory.json", json.dumps(found, indent=2, allow_nan=False) + "\n")

@@ -8,13 +8,14 @@ from rich.console import Console
 
 from hpfl.cli_errors import refuse, reported
 from hpfl.reporting.gantt import draw_timeline
+from hpfl.reporting.style import FiguresUnavailableError, refuse_unknown_kind
 
 
 @reported
 def timeline_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where to draw, .png or .svg.", show_default="DIR/figures/timeline.png")
+        Path | None, typer.Option(help="Where to draw, .png, .svg or .pdf.", show_default="DIR/figures/timeline.png")
     ] = None,
     rounds: Annotated[
         str | None, typer.Option(metavar="FIRST:LAST", help="Only these rounds, e.g. 1:10.", show_default="all")
@@ -22,9 +23,11 @@ def timeline_command(
 ) -> None:
     """Draw a run's timeline: every phase of every edge, and when the cloud aggregated."""
     target = out or folder / "figures" / "timeline.png"
-    if target.suffix not in {".png", ".svg"}:
-        refuse(f"--out {target} should end in .png or .svg")
-    drawn = draw_timeline(folder, target, None if rounds is None else _span(rounds))
+    refuse_unknown_kind(target)
+    try:
+        drawn = draw_timeline(folder, target, None if rounds is None else _span(rounds))
+    except FiguresUnavailableError as error:
+        refuse(str(error))
     Console().print(f"Drawn {drawn}", soft_wrap=True)
 
 

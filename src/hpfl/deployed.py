@@ -25,15 +25,16 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board, write_status
+from hpfl.reporting.figures import draw_at_the_end
+from hpfl.reporting.folder import RUN_ID, SUMMARY, UES
 from hpfl.reporting.journal import Journal
-from hpfl.reporting.store import SUMMARY, RunStore
+from hpfl.reporting.store import RunStore
 from hpfl.reporting.summary import environment, run_summary
+from hpfl.reporting.table import write_table
 from hpfl.training.cloud import DivergedError
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
-
-RUN_ID = "run-id"
 
 Listening = Callable[[int], None]
 """Told the port once the cloud listens."""
@@ -78,6 +79,7 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
             completed = state.round >= experiment.config.training.rounds
             if completed and not (out / SUMMARY).exists():
                 _write(store, experiment.config, deployment, watch.records, state)
+                draw_at_the_end(out, lambda note: log("figures", note=note))
             while completed and settings.serve and not stop.is_asked:
                 time.sleep(0.2)
         except DivergedError:
@@ -182,7 +184,7 @@ def _write(
     executor = deployment.executor
     spec = executor.cloud.task.spec
     store.write_model({name: part.clone() for name, part in spec.unflatten(state.params).items()})
-    store.write_ues(_ue_table(config, executor, state))
+    write_table(store.out / UES, _ue_table(config, executor, state))
     store.write_summary(_summary(config, deployment, records, completed=True))
 
 

@@ -18,8 +18,10 @@ from hpfl.data.dataset import Dataset, Progress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
 from hpfl.learning import Evaluation, NonFiniteUpdateError
+from hpfl.reporting.figures import draw_at_the_end
+from hpfl.reporting.folder import UES
 from hpfl.reporting.journal import Journal
-from hpfl.reporting.store import UES, OutputError, RunStore
+from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment, run_summary
 from hpfl.reporting.table import write_table
 from hpfl.simulation.build import Simulation, build_simulation
@@ -59,6 +61,8 @@ def run(
     *,
     out: str | Path | None = None,
     resume: bool = False,
+    force: bool = False,
+    figures: bool = True,
     device: str = "auto",
     data_dir: str | Path | None = None,
     data: FederatedData | Dataset | None = None,
@@ -66,14 +70,14 @@ def run(
 ) -> RunResult:
     """Train as `config` says and return the results; with `out` they are written there too, with checkpoints.
 
-    `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are looked for before they are downloaded.
-    `data` are samples of one's own instead of `config.data.dataset`; they bring the number of UEs and edges along.
+    `out` must be empty, unless the run in it is to go on (`resume`) or to be replaced (`force`). `figures` draws
+    pictures at the end, into `out/figures`. `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are
+    looked for before they are downloaded. `data` are samples of one's own instead of `config.data.dataset`; they bring
+    the number of UEs and edges along.
     """
     say, hooks = (_warned, Hooks()) if hooks is None else (hooks.note, hooks)
     resolve(config)
     chosen = choose_device(device)
-    if out is not None and resume and not Path(out).is_dir():
-        raise OutputError(f"{out} does not exist, so there is no run in it to resume; leave out --resume to start one")
 
     def loaded() -> tuple[Config, Dataset]:
         fit, dataset = _with_data(config, data, data_dir, hooks)
@@ -83,8 +87,15 @@ def run(
 
     if out is None:
         return _run(*loaded(), None, resume=False, device=chosen, hooks=hooks)
-    with RunStore.open(Path(out), resume=resume) as store:
-        return _run(*loaded(), store, resume=resume, device=chosen, hooks=hooks)
+    if resume and force:
+        raise OutputError("--resume goes on with a run and --force starts it anew; wanted one of them")
+    if resume and not Path(out).is_dir():
+        raise OutputError(f"{out} does not exist, so there is no run in it to resume; leave out --resume to start one")
+    with RunStore.open(Path(out), resume=resume, force=force) as store:
+        result = _run(*loaded(), store, resume=resume, device=chosen, hooks=hooks)
+    if figures:
+        draw_at_the_end(Path(out), hooks.note)
+    return result
 
 
 def _warned(text: str) -> None:
@@ -162,9 +173,12 @@ class _Watch:
         """The state to begin with: the newest whole checkpoint, or the start."""
         if self.journal is None:
             return start
-        state = self._recovered(self.journal, start) if resume else start
+        if resume:
+            start = self._recovered(self.journal, start)
+        else:
+            self.journal.begin()
         self.journal.write_config()
-        return state
+        return start
 
     def after_round(self, state: TrainState, record: RoundRecord) -> bool:
         """Record, then save when it is time; answers whether to go on."""

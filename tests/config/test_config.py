@@ -72,6 +72,8 @@ def test_shipped_presets_are_the_papers_network():
         ("evaluation.inner_lr=-1.0", "evaluation.inner_lr is -1.0"),
         ("planning.phi=-1.0", "planning.phi is -1.0"),
         ("nonsense", "--set nonsense is not of the form section.key=value"),
+        ("rho=0.5", "--set rho=0.5 is not of the form section.key=value; did you mean planning.rho=0.5?"),
+        ("planning.seed=3", "planning.seed is not a key; did you mean training.seed?"),
         ("learning.model=no.such.module:thing", "learning.model is 'no.such.module:thing'"),
         ("learning.model=resnet", "learning.model is 'resnet'; no model is called 'resnet'"),
         ("learning.loss=huh", "learning.loss is 'huh'; no loss is called 'huh'"),
@@ -124,10 +126,16 @@ def test_shared_model_systems_are_evaluated_with_the_presets_adaptation_step(tmp
     ("text", "said"),
     [
         ("[planning]\nrho = 'high'\n", "planning.rho is 'high'"),
-        ("[plannning]\nrho = 0.5\n", "plannning is not a key; did you mean planning?"),
+        ("[plannning]\nrho = 0.5\n", "plannning is not a section; did you mean planning?"),
+        ("rho = 0.5\n", "rho is not a section; did you mean planning.rho?"),
+        ("roh = 0.5\n", "roh is not a section; did you mean planning.rho?"),
+        ("inner_lr = 0.5\n", "did you mean learning.inner_lr or evaluation.inner_lr?"),
+        ("[planning]\nseed = 3\n", "planning.seed is not a key; did you mean training.seed?"),
+        ("zzz = 1\n", "zzz is not a section; the sections are network, data, learning"),
+        ("[life]\nzzz = 1\n", "life.zzz is not a key; section life has sample_fraction, sample_count"),
         ("rho == 3", "is not TOML"),
         ("[planning]\nrho = 0.5\nrho = 0.6\n", "is not TOML"),
-        ("planning = 3\n", "planning is 3"),
+        ("planning = 3\n", "planning is 3; it should be a section: [planning]"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, text, said):

@@ -22,7 +22,9 @@ from hpfl.deployment.local import LocalOptions, Supervisor, laid_out, lay_out
 from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, read_settings
 from hpfl.deployment.status import read_status
+from hpfl.reporting.store import read_rounds, read_summary
 from hpfl.rng import Streams
+from results_table import explained, flat
 
 HPFL = [sys.executable, "-c", "from hpfl.cli import main; main()"]
 
@@ -241,6 +243,11 @@ def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(
         return CliRunner().invoke(app, ["deploy", "local", "--out", str(folder), *arguments])
 
     assert deployed("quickstart", *first, "--rounds", "1").exit_code == 0
+    assert (folder / "run" / "figures" / "progress.png").stat().st_size > 10_000
+    assert flat(read_summary(folder / "run")) == explained("summary.json", "deployed")
+    columns = (folder / "run" / "ues.csv").read_text().splitlines()[0].split(",")
+    assert set(columns) == explained("ues.csv", "deployed")
+    assert set(read_rounds(folder / "run")[0]) == explained("rounds.jsonl", "deployed")
     start = audit_script.audit(folder / "run")
     for arguments, said in (
         (["--edges", "3"], "--edges cannot be changed by --resume: it is 1"),
@@ -251,6 +258,7 @@ def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(
         (["--metrics"], "--metrics cannot be changed by --resume: it is off"),
         (["--set", "learning.outer_lr=0.5", "--rounds", "3"], "--set learning.outer_lr=0.5 cannot be used"),
         (["massive"], "massive is not the experiment"),
+        (["paper-mnist", *first, "--rounds", "3"], "data.dataset is 'mnist' here, 'mnist-mini' in the run"),
         (["--rounds", "0"], "training.rounds is 0"),
     ):
         done = deployed("--resume", *arguments)

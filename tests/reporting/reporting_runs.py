@@ -79,11 +79,29 @@ def view(label: str, accuracies: list[float], *, latency_s: float = 2.5, target:
     )
 
 
-def folder_of(out: Path, records: list[RoundRecord], *, planner: str | None = "joint") -> Path:
+def seeded(
+    planner: str,
+    seed: int,
+    accuracies: list[float],
+    *,
+    latency_s: float = 2.5,
+    scheduled: list[tuple[int, ...]] | None = None,
+) -> RunView:
+    """A run of a planner and a seed, of which nothing else is configured."""
+    rows = [line.to_json() for line in history(accuracies, latency_s=latency_s)]
+    for row, edges in zip(rows, scheduled or (), strict=False):
+        row["scheduled"] = list(edges)
+    config = {"network": {"edges": 4}, "planning": {"planner": planner}, "training": {"seed": seed}}
+    return RunView(label=f"{planner}-s{seed}", rows=rows, config=config)
+
+
+def folder_of(out: Path, records: list[RoundRecord], *, planner: str | None = "joint", seed: int | None = None) -> Path:
     """A folder of results with these records; without a planner it has no configuration."""
     with RunStore.open(out, resume=False) as store:
         if planner is not None:
-            store.write_config(f'[network]\nedges = 4\n[learning]\ninner_lr = 0.1\n[planning]\nplanner = "{planner}"\n')
+            training = "" if seed is None else f"[training]\nseed = {seed}\n"
+            network = "[network]\nedges = 4\n[learning]\ninner_lr = 0.1\n"
+            store.write_config(f'{network}[planning]\nplanner = "{planner}"\n{training}')
         for line in records:
             store.append(line)
     return out

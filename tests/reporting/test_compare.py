@@ -1,20 +1,31 @@
 import io
+import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reporting_runs import folder_of, history, view
+from reporting_runs import folder_of, history, record, seeded, view
 from rich.console import Console
 
+from hpfl.config import load, to_toml
 from hpfl.reporting.compare import compare_command_output, compare_runs, compare_views, explanations, show, table
-from hpfl.reporting.runs import load_run, load_runs
+from hpfl.reporting.groups import Group, grouped
+from hpfl.reporting.runs import RunView, load_run, load_runs
+from hpfl.reporting.schedules import same_edges
 from hpfl.reporting.store import OutputError
-from hpfl.reporting.why import common_target, way_to, why
+from hpfl.reporting.ways import Ways, common_target, ratio, way_to, ways_to
+from hpfl.reporting.why import why
 
 RISING = [0.1 * n for n in range(1, 10)]
+
+
+def ways(*runs: RunView, target: float = 0.5) -> Ways:
+    """The ways of runs that are one group."""
+    return ways_to(Group(label=runs[0].label, runs=runs), target)
 
 
 def test_every_run_has_one_row_of_plain_json(tmp_path: Path) -> None:
@@ -67,7 +78,7 @@ def test_time_ratio_is_rounds_ratio_times_latency_ratio(one: list[float], other:
 
 
 def test_the_reason_is_said_with_its_figures() -> None:
-    text = why(view("a", [0.1, *RISING]), view("b", RISING, latency_s=10.0), 0.5)
+    text = why(ways(view("a", [0.1, *RISING])), ways(view("b", RISING, latency_s=10.0)), 0.5)
     assert text.startswith(
         "a reached 50.0 % personalised accuracy after 15.0 s of simulated time, b after 50.0 s: 3.3 times sooner. "
         "It needed 1.20 times more rounds (6 against 5) but each took 4.00 times less (2.5 s against 10.0 s): "
@@ -77,20 +88,21 @@ def test_the_reason_is_said_with_its_figures() -> None:
 
 
 def test_the_reason_does_not_depend_on_the_order_of_the_runs() -> None:
-    one, other = view("a", RISING), view("b", RISING, latency_s=10.0)
+    one, other = ways(view("a", RISING)), ways(view("b", RISING, latency_s=10.0))
     assert why(one, other, 0.5) == why(other, one, 0.5)
 
 
 def test_a_target_out_of_reach_is_said_to_be() -> None:
-    text = why(view("a", RISING), view("b", [0.2] * 4), 0.5)
+    text = why(ways(view("a", RISING)), ways(view("b", [0.2] * 4)), 0.5)
     assert text == (
         "50.0 % personalised accuracy was reached by a after 12.5 s and by b not at all within its 4 rounds (10.0 s)."
     )
 
 
 def test_the_table_fits_the_terminal() -> None:
-    comparison = compare_views([view("a", RISING), view("b", RISING, latency_s=3.0)])
-    for width in (80, 100, 130):
+    single = [view("a", RISING), view("b", RISING, latency_s=3.0)]
+    several = [seeded("joint", seed, [a + 0.01 * seed for a in RISING], latency_s=33.3 + seed) for seed in range(3)]
+    for width, comparison in itertools.product((80, 100, 130), map(compare_views, (single, several))):
         file = io.StringIO()
         Console(file=file, width=width).print(table(comparison, width=width))
         assert "…" not in file.getvalue()
@@ -162,6 +174,7 @@ def test_the_command_prints_rows_or_a_table_and_draws(tmp_path: Path, as_json: b
     if as_json:
         rows = [json.loads(line) for line in file.getvalue().splitlines()]
         assert [row["time_to_target_s"] for row in rows] == [5.0, 10.0]
+        assert [row["time_ratio"] and row["time_ratio"]["mean"] for row in rows] == [None, pytest.approx(2.0)]
     else:
         assert "2.0 times sooner" in file.getvalue()
         assert "figure: " in file.getvalue()
@@ -184,3 +197,202 @@ def test_runs_that_never_arrive_come_last() -> None:
     assert sentences[0].startswith("soon reached")
     assert "never not at all" in sentences[1]
     assert not math.isnan(comparison.rows[1]["time_to_target_s"])
+
+
+def said(*runs: RunView, target: float | None = 0.5) -> str:
+    file = io.StringIO()
+    show(compare_views(runs, target=target), Console(file=file))
+    return file.getvalue()
+
+
+def reaching(planner: str, latencies_s: dict[int, float]) -> list[RunView]:
+    """Runs of these seeds that reach 50 % in round 5."""
+    return [seeded(planner, seed, RISING, latency_s=latency_s) for seed, latency_s in latencies_s.items()]
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_row_of_means_with_students_interval() -> None:
+    comparison = compare_views(reaching("joint", {0: 2.0, 1: 2.4, 7: 2.8}), target=0.5)
+    (row,) = comparison.rows
+    assert (row["label"], row["seeds"], row["num_reached"]) == ("joint", [0, 1, 7], 3)
+    assert row["time_to_target_s"] == pytest.approx(12.0)
+    half = 4.302653 * 2.0 / math.sqrt(3)  # Student's quantile for three seeds, times their standard error
+    assert row["intervals"]["time_to_target_s"] == pytest.approx([12 - half, 12 + half])
+    assert (row["rounds_to_target"], "rounds_to_target" in row["intervals"]) == (5, False)
+    assert [run["time_to_target_s"] for run in row["runs"]] == pytest.approx([10.0, 12.0, 14.0])
+    assert [run["seed"] for run in row["runs"]] == [0, 1, 7]
+    assert json.loads(json.dumps(row, allow_nan=False)) == row
+
+
+def test_no_ratio_is_printed_between_two_seeds() -> None:
+    runs = reaching("joint", {0: 1.0, 1: 10.0})
+    assert explanations(compare_views(runs, target=0.5)) == []
+    assert "sooner" not in said(*runs)
+    assert compare_views(runs, target=0.5).rows[0]["time_ratio"] is None
+
+
+def test_what_decides_no_numbers_separates_no_groups(tmp_path: Path) -> None:
+    def run(name: str, *changes: str) -> Path:
+        changed = [f"training.seed={name[-1]}", *changes]
+        folder = folder_of(tmp_path / name, history(RISING), planner=None)
+        (folder / "config.toml").write_text(to_toml(load("quickstart", overrides=changed)))
+        return folder
+
+    alike = [
+        run("a0"),
+        run("a1", "training.rounds=7", "evaluation.target_accuracy=0.3"),
+        run("a2", "training.checkpoint_every=3", "network.write_trace=a2.csv"),
+    ]
+    other = [run("b0", "planning.max_edges=3"), run("c0", "evaluation.every=7")]
+    comparison = compare_runs([*alike, *other])
+    assert [(row["label"], row["seeds"]) for row in comparison.rows] == [("a", [0, 1, 2]), ("b0", [0]), ("c0", [0])]
+
+
+def test_a_seed_that_is_there_twice_begins_another_group() -> None:
+    before, after = reaching("joint", {0: 2.0, 1: 2.4}), reaching("joint", {0: 1.0, 1: 1.2})
+    old, new = (
+        [replace(run, label=f"{where}/{run.label}") for run in runs]
+        for where, runs in (("old", before), ("new", after))
+    )
+    comparison = compare_views([*old, *new], target=0.5)
+    assert [row["label"] for row in comparison.rows] == ["old/joint", "new/joint"]
+    assert explanations(comparison)[-1] == "old/joint and new/joint have the same configuration and seeds."
+    found, two = comparison.rows[0]["time_ratio"], pytest.approx(2.0)
+    assert found == {"to": "new/joint", "mean": two, "low": two, "high": two, "common_seeds": 2}
+
+
+def test_runs_without_a_configuration_and_deployed_ones_are_not_taken_together_with_others() -> None:
+    unknown = [view("a", RISING), view("b", RISING)]
+    assert [group.label for group in grouped(unknown)] == ["a", "b"]
+    assert "same configuration" not in said(*unknown)
+    simulated, real = reaching("joint", {0: 1.0, 1: 1.0})
+    assert len(grouped([simulated, real])) == 1
+    assert len(grouped([simulated, replace(real, deployed=True)])) == 2
+
+
+def test_seeds_of_a_deployment_are_one_group_of_measured_seconds_before_it_ends_too(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        run = folder_of(tmp_path / f"pi-{seed}" / "run", history(RISING, latency_s=1.0 + seed), seed=seed)
+        (run / "run-id").write_text("0")
+    (group,) = compare_runs([tmp_path / "pi-0" / "run", tmp_path / "pi-1" / "run"]).groups
+    assert (group.label, group.time_word, group.seeds_text) == ("pi", "measured time", "2 seeds")
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        (["fast-s0", "fast-s1"], "fast"),
+        (["fast-seed0", "fast-seed1"], "fast"),
+        (["0/fast", "1/fast"], "fast"),
+        (["seed=0/fast", "seed=1/fast"], "fast"),
+        (["hpfl0", "hpfl1"], "HPFL"),
+        (["quickstart", "quickstart-2"], "quickstart"),
+        (["rho0-0-s0", "rho0-0-s1"], "rho0-0"),
+        (["x", "y"], "x .. y"),
+    ],
+)
+def test_a_group_goes_by_what_the_names_of_its_runs_have_in_common(labels: list[str], name: str) -> None:
+    runs = [replace(seeded("joint", seed, RISING), label=label) for seed, label in enumerate(labels)]
+    assert [group.label for group in grouped(runs)] == [name]
+
+
+def test_groups_of_one_name_are_told_apart() -> None:
+    runs = [seeded(planner, seed, RISING) for seed in (0, 1) for planner in ("joint", "paper")]
+    assert [group.label for group in grouped(runs)] == ["joint", "paper"]
+    runs = [replace(run, label=f"{number}/run") for number, run in enumerate(runs, start=5)]
+    assert [group.label for group in grouped(runs)] == ["5/run .. 7/run", "6/run .. 8/run"]
+
+
+def test_where_some_seeds_do_not_arrive_it_is_said_how_many_do_and_nothing_is_averaged() -> None:
+    runs = [
+        *reaching("joint", {0: 1.0, 1: 1.0}),
+        seeded("joint", 2, [0.2] * 9),
+        seeded("paper", 0, RISING, latency_s=2.0),
+    ]
+    comparison = compare_views(runs, target=0.5)
+    row = comparison.rows[0]
+    assert (row["num_reached"], row["time_to_target_s"], row["time_ratio"]) == (2, None, None)
+    text = said(*runs)
+    assert "2 of 3" in text
+    assert "arrive" in text
+    assert "was reached by paper-s0 after 10.0 s and by joint in 2 of 3 seeds." in text
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=6))
+def test_a_ratio_is_the_geometric_mean_over_the_seeds_both_have(pairs: list[tuple[float, float]]) -> None:
+    one = ways(*reaching("joint", {seed: a for seed, (a, _) in enumerate(pairs)}), *reaching("joint", {98: 3.0}))
+    other = ways(*reaching("paper", {seed: b for seed, (_, b) in enumerate(pairs)}), *reaching("paper", {99: 4.0}))
+    found, turned = ratio(one, other), ratio(other, one)
+    assert found is not None
+    assert turned is not None
+    assert found.time.mean == pytest.approx(math.exp(sum(math.log(b / a) for a, b in pairs) / len(pairs)))
+    assert found.time.mean * turned.time.mean == pytest.approx(1)
+    assert found.rounds * found.seconds_per_round == pytest.approx(found.time.mean)
+    assert found.time.count == len(pairs)
+    assert (found.time.low is None) == (len(pairs) == 1)
+    assert why(one, other, 0.5) == why(other, one, 0.5) or found.time.mean == pytest.approx(1)
+
+
+def test_ratios_over_common_seeds_are_said_with_their_interval() -> None:
+    text = said(*reaching("joint", {0: 1.0, 1: 1.1, 2: 0.9}), *reaching("paper", {0: 2.0, 1: 2.1, 2: 1.9}))
+    assert "joint reached 50.0 % personalised accuracy after 5.0 s ± 1.2 s (3 seeds) of simulated time, paper" in text
+    assert ": 2.0 (1.8 .. 2.3) times sooner, over 3 common seeds. It needed as many rounds (5 against 5)" in text
+
+
+def test_seeds_that_tell_nothing_are_said_to() -> None:
+    text = said(*reaching("joint", {0: 1.0, 1: 2.0}), *reaching("paper", {0: 2.0, 1: 1.1}))
+    assert "times, so that 2 common seeds do not tell which is sooner." in text
+
+
+def test_one_seed_is_called_one_and_its_ratio_has_no_interval() -> None:
+    text = said(*reaching("joint", {0: 1.0, 1: 1.1}), seeded("paper", 0, RISING, latency_s=2.0))
+    assert "paper-s0 after 10.0 s (1 seed): 2.0 times sooner, over 1 common seed." in text
+
+
+def test_groups_without_a_common_seed_are_compared_by_their_means_and_it_is_said() -> None:
+    text = said(*reaching("joint", {0: 1.0, 1: 1.2}), *reaching("paper", {2: 2.0, 3: 2.4}))
+    assert ": 2.0 times sooner. They have no seed in common, so that the ratio is that of the means and has no" in text
+    assert "Their seeds differ" in said(seeded("joint", 0, RISING), seeded("paper", 1, RISING, latency_s=9.0))
+    assert "Their seeds differ" not in said(seeded("joint", 1, RISING), seeded("paper", 1, RISING, latency_s=9.0))
+
+
+def test_with_many_groups_only_how_much_sooner_is_said() -> None:
+    runs = [view(f"run {n}", RISING, latency_s=1.0 + n) for n in range(6)]
+    told = [explanations(compare_views(those, target=0.5))[:-1] for those in (runs, runs[:5])]
+    assert [["It needed" in line for line in lines] for lines in told] == [[False] * 5, [True] * 4]
+
+
+def test_rounds_that_take_no_time_give_no_ratio() -> None:
+    text = said(seeded("joint", 0, RISING, latency_s=0.0), seeded("paper", 0, RISING))
+    assert "was reached by joint-s0 after 0.0 s and by paper-s0 after 12.5 s." in text
+
+
+TWO, OTHER = [(0, 1), (1, 2), (0, 3)], [(0, 1), (1, 2), (2, 3)]
+
+
+def test_who_chose_the_same_edges_in_every_round_is_said() -> None:
+    def run(planner: str, seed: int, scheduled: list[tuple[int, ...]], rounds: int = 3) -> RunView:
+        return seeded(planner, seed, RISING[:rounds], scheduled=scheduled)
+
+    one, same = run("joint", 0, TWO), run("paper", 0, [edges[::-1] for edges in TWO])
+    assert same_edges(grouped([one, same])) == ["joint-s0 and paper-s0 chose the same edges in all 3 rounds."]
+    assert same_edges(grouped([one, run("paper", 0, OTHER)])) == []
+    assert same_edges(grouped([one, run("paper", 1, TWO)])) == []
+    several = grouped([one, run("joint", 1, OTHER), same, run("paper", 1, OTHER), run("shpfl", 0, TWO)])
+    assert same_edges(several) == [
+        "joint, paper and shpfl-s0 chose the same edges in all 3 rounds that they have in common."
+    ]
+    assert same_edges(several[:2]) == ["joint and paper chose the same edges in all 6 rounds, 2 seeds together."]
+    shorter = grouped([one, run("paper", 0, TWO[:2], 2)])
+    assert same_edges(shorter) == [
+        "joint-s0 and paper-s0 chose the same edges in all 2 rounds that they have in common."
+    ]
+
+
+def test_nearly_the_same_edges_are_said_to_be_so_and_calling_all_is_no_choice() -> None:
+    def run(planner: str, scheduled: list[tuple[int, ...]]) -> RunView:
+        rows = [record(number, scheduled=edges).to_json() for number, edges in enumerate(scheduled, start=1)]
+        return replace(seeded(planner, 0, []), rows=rows)
+
+    nearly = grouped([run("joint", [(0, 1)] * 20), run("paper", [(0, 1)] * 18 + [(1, 2)] * 2)])
+    assert same_edges(nearly) == ["joint-s0 and paper-s0 chose the same edges in 18 of 20 rounds."]
+    assert same_edges(grouped([run("full", [(0, 1, 2, 3)] * 20), run("joint", [(0, 1, 2, 3)] * 20)])) == []

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reporting_runs import evaluated, record
 
-from hpfl.reporting.store import OutputError, RunStore, csv_text, read_rounds, read_summary
+from hpfl.reporting.store import OutputError, RunStore, read_rounds, read_summary
+from hpfl.reporting.table import csv_text, write_table
 
 
 def written(out: Path, rounds: int) -> bytes:
@@ -227,10 +228,11 @@ def test_csv_numbers_read_back_as_exactly_themselves(values: list[float]) -> Non
 
 
 def test_ues_load_with_pandas(tmp_path: Path) -> None:
-    columns = {"edge": np.array([0, 1]), "labels": [(3, 7), (1, 2)], "personalised_accuracy": np.array([0.5, np.nan])}
-    with RunStore.open(tmp_path / "run", resume=False) as store:
-        store.write_ues(columns)
-    table = pd.read_csv(tmp_path / "run" / "ues.csv")
+    labels = np.empty(2, dtype=object)
+    labels[:] = [[3, 7], [1, 2]]
+    columns = {"edge": np.array([0, 1]), "labels": labels, "personalised_accuracy": np.array([0.5, np.nan])}
+    write_table(tmp_path / "ues.csv", columns)
+    table = pd.read_csv(tmp_path / "ues.csv")
     assert table["labels"].tolist() == ["3 7", "1 2"]
     assert table["personalised_accuracy"].isna().tolist() == [False, True]
 

@@ -29,7 +29,7 @@ SMALL = [
 @pytest.fixture(scope="module", params=["round", "event"])
 def run(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("timeline") / request.param
-    hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, f"training.clock={request.param}"]), out=out)
+    hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, f"training.clock={request.param}"]), out=out, figures=False)
     return out
 
 
@@ -102,12 +102,17 @@ def test_rounds_are_whole_up_to_the_first_damaged_line(tmp_path, line, whole):
 
 def test_a_run_goes_on_from_the_checkpoint_before_the_damage(tmp_path):
     config = hpfl.load("quickstart", overrides=[*SMALL, "training.checkpoint_every=2"])
-    hpfl.run(config, out=tmp_path / "straight")
+    hpfl.run(config, out=tmp_path / "straight", figures=False)
     seen, notes = [], []
-    hpfl.run(config, out=tmp_path / "r", hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 4))
+    hpfl.run(
+        config,
+        out=tmp_path / "r",
+        figures=False,
+        hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 4),
+    )
     path = tmp_path / "r" / "timeline.jsonl"
     torn(path, [row["round"] for row in read_timeline(tmp_path / "r")].index(4) + 1)
-    hpfl.run(config, out=tmp_path / "r", resume=True, hooks=hpfl.Hooks(note=notes.append))
+    hpfl.run(config, out=tmp_path / "r", figures=False, resume=True, hooks=hpfl.Hooks(note=notes.append))
     assert notes[-1] == "resuming after round 2"
     assert "timeline.jsonl is damaged after round 3" in notes[0]
     assert path.read_bytes() == (tmp_path / "straight" / "timeline.jsonl").read_bytes()
@@ -115,10 +120,12 @@ def test_a_run_goes_on_from_the_checkpoint_before_the_damage(tmp_path):
 
 def test_damage_before_every_checkpoint_is_an_error_that_names_it(tmp_path):
     config, seen = hpfl.load("quickstart", overrides=SMALL), []
-    hpfl.run(config, out=tmp_path, hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 3))
+    hpfl.run(
+        config, out=tmp_path, figures=False, hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 3)
+    )
     torn(tmp_path / "timeline.jsonl", 0)
     with pytest.raises(CheckpointError, match="intact up to round 0 only"):
-        hpfl.run(config, out=tmp_path, resume=True)
+        hpfl.run(config, out=tmp_path, figures=False, resume=True)
 
 
 def test_damage_and_absence_are_named(tmp_path):

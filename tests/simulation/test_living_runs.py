@@ -121,11 +121,11 @@ def repeatable(rounds):
 @pytest.mark.parametrize("stop_after", [1, 4])
 def test_a_run_with_an_event_clock_and_all_of_life_resumes_to_the_same_bits(tmp_path, stop_after):
     lively = config(*LIFE, "training.checkpoint_every=2", "training.rounds=10")
-    whole = hpfl.run(lively, out=tmp_path / "whole")
+    whole = hpfl.run(lively, out=tmp_path / "whole", figures=False)
     seen = []
     hooks = hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == stop_after)
-    hpfl.run(lively, out=tmp_path / "parts", hooks=hooks)
-    resumed = hpfl.run(lively, out=tmp_path / "parts", resume=True)
+    hpfl.run(lively, out=tmp_path / "parts", figures=False, hooks=hooks)
+    resumed = hpfl.run(lively, out=tmp_path / "parts", figures=False, resume=True)
     assert repeatable(resumed.rounds) == repeatable(whole.rounds)
     assert all(torch.equal(whole.model[name], resumed.model[name]) for name in whole.model)
     lines = [(tmp_path / name / "timeline.jsonl").read_text() for name in ("whole", "parts")]
@@ -134,7 +134,7 @@ def test_a_run_with_an_event_clock_and_all_of_life_resumes_to_the_same_bits(tmp_
 
 
 def test_evaluating_some_ues_leaves_the_rest_blank_and_the_training_alone(tmp_path):
-    some = hpfl.run(config("evaluation.ues=6"), out=tmp_path / "run")
+    some = hpfl.run(config("evaluation.ues=6"), out=tmp_path / "run", figures=False)
     everyone = hpfl.run(config())
     assert all(torch.equal(some.model[name], everyone.model[name]) for name in some.model)
     evaluated = np.isfinite(some.ues["loss"])

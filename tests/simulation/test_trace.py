@@ -41,10 +41,10 @@ def test_a_resumed_run_writes_the_same_trace(tmp_path):
     cut = config(f"network.write_trace={tmp_path / 'parts.csv'}", "training.checkpoint_every=3")
     seen = []
     hooks = hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 4)
-    hpfl.run(cut, out=tmp_path / "run", hooks=hooks)
+    hpfl.run(cut, out=tmp_path / "run", figures=False, hooks=hooks)
     with (tmp_path / "parts.csv").open("a") as file:
         file.write("ue_gain,4,0,0,0.1\nue_gain,4,0,1,0.")
-    hpfl.run(cut, out=tmp_path / "run", resume=True)
+    hpfl.run(cut, out=tmp_path / "run", figures=False, resume=True)
     assert (tmp_path / "parts.csv").read_text() == (tmp_path / "whole.csv").read_text()
 
 

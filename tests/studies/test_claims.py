@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpfl.reporting.intervals import arithmetic
 from hpfl.studies.claims import CLAIMS, LEAST_SEEDS, Statement, controlled, judge
-from hpfl.studies.intervals import arithmetic
 
 
 def statement(values, claim="C3", **bounds):

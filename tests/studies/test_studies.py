@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from study_runs import part, runs
 
+from hpfl.reporting.intervals import geometric
 from hpfl.reporting.store import OutputError
 from hpfl.studies import picture, runner
 from hpfl.studies import time_to_accuracy as study
 from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.converged import converged_rows
-from hpfl.studies.intervals import geometric
 from hpfl.studies.parts import done
 from hpfl.studies.runner import results
 from hpfl.studies.tables import write_rows

@@ -38,7 +38,7 @@ SMALL = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("theory") / "small"
-    run(load("quickstart", overrides=SMALL), out=out, device="cpu")
+    run(load("quickstart", overrides=SMALL), out=out, figures=False, device="cpu")
     return out
 
 

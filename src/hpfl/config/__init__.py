@@ -1,5 +1,6 @@
 """The whole configuration of an experiment, validated once: sections, presets, systems and their TOML form."""
 
+from hpfl.config.differences import deciding, differences, settings
 from hpfl.config.errors import ConfigError
 from hpfl.config.idle import idle_settings
 from hpfl.config.loading import (
@@ -35,6 +36,8 @@ __all__ = [
     "PlanningConfig",
     "TrainingConfig",
     "apply_system",
+    "deciding",
+    "differences",
     "fingerprint",
     "idle_settings",
     "load",
@@ -42,6 +45,7 @@ __all__ = [
     "preset_names",
     "preset_text",
     "resolve",
+    "settings",
     "to_toml",
     "validated",
     "with_overrides",

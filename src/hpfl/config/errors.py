@@ -30,7 +30,7 @@ def _place(loc: Sequence[int | str]) -> str:
 
 def _line(place: str, fault: Any) -> str:
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) <= 2:
-        return f"{place} is not a key{suggestion(place)}"
+        return unknown(place, is_section=isinstance(fault["input"], dict))
     if not place:
         return _sentence(fault)
     inside = "".join(f".{part}" for part in fault["loc"][3:] if isinstance(part, str))
@@ -38,6 +38,8 @@ def _line(place: str, fault: Any) -> str:
 
 
 def _sentence(fault: Any) -> str:
+    if fault["type"] == "model_type":
+        return f"it should be a section: [{fault['loc'][0]}] and under it its keys"
     text: str = fault["msg"].removeprefix("Value error, ")
     return text.replace("Input should be", "it should be").replace("a valid number", "a number")
 
@@ -46,14 +48,34 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, str) else str(value)
 
 
-def suggestion(place: str) -> str:
-    """`; did you mean planning.rho?` where a known key is near."""
-    near = difflib.get_close_matches(place, known_keys(), n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]}?"
+def unknown(place: str, *, is_section: bool = False) -> str:
+    """`planning.roh is not a key; did you mean planning.rho?`, or what the section has where no key is near.
+
+    A name without a section is one of a table (`[plannning]`) or a key that stands before all of them (`rho = 0.5`).
+    """
+    kind = "key" if "." in place else "section"
+    found = [name for name in near(place) if not is_section or "." not in name]
+    if found:
+        return f"{place} is not a {kind}; did you mean {' or '.join(found)}?"
     section = place.split(".", maxsplit=1)[0]
-    inside = [name for name in known_keys() if name.startswith(section + ".")]
-    return f"; section {section} has {', '.join(name.split('.')[1] for name in inside)}" if inside else ""
+    inside = [name.split(".")[1] for name in known_keys() if name.startswith(section + ".")]
+    there = f"section {section} has" if inside else "the sections are"
+    return f"{place} is not a {kind}; {there} {', '.join(inside or Config.model_fields)}"
+
+
+def near(place: str) -> list[str]:
+    """Known names that `place` may have been meant as: the same key of other sections, else the nearest in spelling."""
+    key = place.rsplit(".", maxsplit=1)[-1]
+    same = [name for name in known_keys() if name.endswith(f".{key}")]
+    if same or place in Config.model_fields:
+        return same
+    dotted = [name for name in known_keys() if "." in name or "." not in place]
+    alike = difflib.get_close_matches(place, dotted, n=1, cutoff=0.6)
+    if alike or "." in place:
+        return alike
+    keys = [name.rsplit(".", maxsplit=1)[-1] for name in known_keys() if "." in name]
+    spelt = difflib.get_close_matches(place, keys, n=1, cutoff=0.6)
+    return [name for name in known_keys() if spelt and name.endswith(f".{spelt[0]}")]
 
 
 def known_keys() -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hpfl.config.errors import ConfigError, from_validation, known_keys, suggestion
+from hpfl.config.errors import ConfigError, from_validation, known_keys, near, unknown
 from hpfl.config.whole import Config
 
 Tree = dict[str, Any]
@@ -119,9 +119,11 @@ def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
         name, equals, value = text.partition("=")
         name = name.strip()
         if not equals or name.count(".") != 1:
-            raise ConfigError(f"--set {text} is not of the form section.key=value")
+            meant = " or ".join(f"{key}={value}" for key in near(name) if "." in key) if equals else ""
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise ConfigError(f"--set {text} is not of the form section.key=value{hint}")
         if name not in known_keys():
-            raise ConfigError(f"{name} is not a key{suggestion(name)}")
+            raise ConfigError(unknown(name))
         section, entry = name.split(".")
         tree[section][entry] = _value(value.strip())
         asked.add(name)

@@ -11,6 +11,10 @@ from hpfl.config.given import name_of
 from hpfl.config.loading import resolve
 from hpfl.config.whole import Config
 
+UNDECIDING = frozenset(
+    {"training.rounds", "training.checkpoint_every", "evaluation.target_accuracy", "evaluation.target_loss"}
+)
+"""Keys that do not decide a run's numbers: how long it runs, how often it saves, what it is timed to."""
 _LATER = (
     ("planning", "staleness_price", "learned"),
     ("data", "signature", ""),
@@ -35,12 +39,10 @@ def to_toml(config: Config) -> str:
 
 
 def fingerprint(config: Config) -> str:
-    """A short name for everything that decides a run's numbers; how long it runs and how often it saves do not."""
+    """A short name for everything that decides a run's numbers."""
     tree = resolve(config).model_dump()
-    for name in ("rounds", "checkpoint_every"):
-        tree["training"].pop(name)
-    for name in ("target_accuracy", "target_loss"):
-        tree["evaluation"].pop(name)
+    for section, name in (key.split(".") for key in UNDECIDING):
+        tree[section].pop(name)
     for name in ("model", "loss"):
         tree["learning"][name] = name_of(tree["learning"][name])
     for section, name, default in _LATER:

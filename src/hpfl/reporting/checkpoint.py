@@ -85,10 +85,7 @@ def _read(path: Path, fingerprint: str) -> TrainState:
     except _UNREADABLE as error:
         raise DamagedError(" ".join(str(error).split()) or type(error).__name__) from error
     if written_by != fingerprint:
-        raise OtherConfigurationError(
-            f"{path} was written with another configuration (fingerprint {written_by}, this one is {fingerprint}); "
-            "resume with the configuration saved beside it, or choose another --out"
-        )
+        raise OtherConfigurationError(f"{path} was written with another configuration")
     return state
 
 

@@ -1,8 +1,7 @@
-"""Several runs side by side: one row each, timed to one accuracy, as a table, as JSON and in words."""
+"""Several runs side by side: one row for each configuration, timed to one accuracy, as a table, as JSON, in words."""
 
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,21 +12,33 @@ from rich.table import Table
 
 from hpfl.reporting import formats
 from hpfl.reporting.compare_figure import compare_figure
+from hpfl.reporting.group_rows import rows
+from hpfl.reporting.groups import Group, grouped, repeated
 from hpfl.reporting.runs import RunView, common_time_word, load_runs
-from hpfl.reporting.store import plain
+from hpfl.reporting.schedules import same_edges
 from hpfl.reporting.style import FiguresUnavailableError
-from hpfl.reporting.summary import summarise
-from hpfl.reporting.why import common_target, why
+from hpfl.reporting.ways import Ways, common_target, ways_to
+from hpfl.reporting.why import why
+
+MOST_REASONS = 5
+"""With more groups than this, sentences say how much sooner the fastest was, and no longer why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Runs, the accuracy they are timed to, where that came from, and one flat row per run."""
+    """Runs grouped by configuration, the accuracy they are timed to, where that came from, one flat row per group."""
 
-    runs: tuple[RunView, ...]
+    groups: tuple[Group, ...]
     target: float | None
     target_origin: str
     rows: tuple[dict[str, Any], ...]
+    ways: tuple[Ways, ...] = ()
+    """The way of every group to the target; none where there is no target."""
+
+    @property
+    def several_seeds(self) -> bool:
+        """Whether some group has more than one run."""
+        return any(len(group.runs) > 1 for group in self.groups)
 
 
 def compare_runs(folders: Sequence[Path | str], *, target: float | None = None) -> Comparison:
@@ -38,33 +49,34 @@ def compare_runs(folders: Sequence[Path | str], *, target: float | None = None) 
 def compare_views(runs: Sequence[RunView], *, target: float | None = None) -> Comparison:
     """Compare runs, of whatever length, by the target given, else a common one (see `common_target`)."""
     chosen, origin = (target, "as given") if target is not None else common_target(runs)
-    rows = tuple(_row(view, chosen) for view in runs)
-    return Comparison(runs=tuple(runs), target=chosen, target_origin=origin, rows=rows)
-
-
-def fastest_first(comparison: Comparison) -> list[RunView]:
-    """Runs by time to the target; those that never reached it last."""
-    times = {row["label"]: row["time_to_target_s"] for row in comparison.rows}
-    return sorted(comparison.runs, key=lambda view: math.inf if times[view.label] is None else times[view.label])
+    groups = grouped(runs)
+    ways = [] if chosen is None else [ways_to(group, chosen) for group in groups]
+    made = rows(groups, ways or None, chosen)
+    return Comparison(groups=tuple(groups), target=chosen, target_origin=origin, rows=tuple(made), ways=tuple(ways))
 
 
 def explanations(comparison: Comparison) -> list[str]:
-    """Why the fastest run was sooner than each of the others."""
+    """Why the fastest group was sooner than each of the others, who chose the same edges, and what is there twice."""
+    return [*_reasons(comparison), *same_edges(comparison.groups), *repeated(comparison.groups)]
+
+
+def _reasons(comparison: Comparison) -> list[str]:
     if comparison.target is None:
         return []
-    first, *others = fastest_first(comparison)
-    return [why(first, other, comparison.target) for other in others]
+    first, *others = sorted(comparison.ways, key=lambda ways: ways.order)
+    brief = len(comparison.groups) > MOST_REASONS
+    return [why(first, other, comparison.target, brief=brief) for other in others]
 
 
 def table(comparison: Comparison, *, width: int = 200) -> Table:
-    """One row per run for a terminal `width` characters wide; the soonest at the target is set in bold."""
+    """One row per group for a terminal `width` characters wide; the soonest at the target is set in bold."""
     grid = Table(
         caption_justify="left", caption=_caption(comparison), header_style="bold", box=SIMPLE_HEAD, padding=(0, 0, 0, 1)
     )
     columns = _columns(comparison, width)
     for heading, justify in columns:
         grid.add_column(heading, justify=justify, no_wrap=True)
-    soonest = fastest_first(comparison)[0].label if comparison.target is not None and len(comparison.runs) > 1 else ""
+    soonest = min(comparison.ways, key=lambda ways: ways.order).group.label if len(comparison.ways) > 1 else ""
     for row in comparison.rows:
         cells = _cells(row, comparison)
         grid.add_row(*(cells[heading] for heading, _ in columns), style="bold" if row["label"] == soonest else "")
@@ -79,7 +91,7 @@ def compare_command_output(
     as_json: bool,
     console: Console | None = None,
 ) -> Comparison:
-    """What `hpfl compare` does: a table and the reasons (or one JSON object per run), and a figure."""
+    """What `hpfl compare` does: a table and the reasons (or one JSON object per group), and a figure."""
     screen = console or Console()
     comparison = compare_runs(folders, target=target)
     if as_json:
@@ -103,15 +115,9 @@ def show(comparison: Comparison, console: Console) -> None:
 
 def _drawn(comparison: Comparison, path: Path) -> str:
     try:
-        return f"figure: {compare_figure(list(comparison.runs), path, target=comparison.target)}"
+        return f"figure: {compare_figure(comparison.groups, comparison.ways, path, target=comparison.target)}"
     except FiguresUnavailableError as error:
         return str(error)
-
-
-def _row(view: RunView, target: float | None) -> dict[str, Any]:
-    names = {"label": view.label, "system": view.system, "planner": view.planner}
-    row: dict[str, Any] = plain(names | summarise(view.rows, target_accuracy=target))
-    return row
 
 
 DISPENSABLE = ("rounds\nto it", "energy", "global %\n(best)", "edges\n/round", "planner")
@@ -119,28 +125,63 @@ DISPENSABLE = ("rounds\nto it", "energy", "global %\n(best)", "edges\n/round", "
 
 
 def _cells(row: dict[str, Any], comparison: Comparison) -> dict[str, str]:
+    """Means over seeds and under each, where there are several, half its interval."""
     target = "target" if comparison.target is None else formats.share(comparison.target)
+    seeds = {"seeds": str(len(row["runs"]))} if comparison.several_seeds else {}
     return {
         "run": row["label"],
+        **seeds,
         "system": row["system"] or formats.UNKNOWN,
         "planner": row["planner"] or formats.UNKNOWN,
         "rounds": formats.number(row["rounds"]),
-        _time_heading(comparison): formats.seconds(row["time_s"]),
+        _time_heading(comparison): _seconds(row, "time_s"),
         "personalised\n% (best)": _final_and_best(row, "personalised_accuracy"),
         "global %\n(best)": _final_and_best(row, "global_accuracy"),
-        f"time to\n{target}": formats.seconds(row["time_to_target_s"]),
-        "rounds\nto it": formats.number(row["rounds_to_target"]),
-        "latency\n(s/round)": formats.number(row["mean_latency_s"]),
-        "edges\n/round": formats.number(row["mean_scheduled"]),
-        "energy": formats.quantity(row["energy_j"], "J"),
+        f"time to\n{target}": _time_to_target(row),
+        "rounds\nto it": _cell(row, "rounds_to_target", formats.number),
+        "latency\n(s/round)": _cell(row, "mean_latency_s", formats.number),
+        "edges\n/round": _cell(row, "mean_scheduled", formats.number),
+        "energy": _cell(row, "energy_j", lambda value: formats.quantity(value, "J")),
     }
+
+
+def _cell(row: dict[str, Any], name: str, text: Callable[[float | None], str]) -> str:
+    shown = text(row[name])
+    return shown + _margin(row, name, lambda half: formats.margin(half, beside=shown))
+
+
+def _margin(row: dict[str, Any], name: str, text: Callable[[float], str]) -> str:
+    """Half the interval of a figure, on a line of its own; nothing where there is none."""
+    ends = row["intervals"].get(name)
+    return "" if ends is None else f"\n{text((ends[1] - ends[0]) / 2)}"
+
+
+def _time_to_target(row: dict[str, Any]) -> str:
+    reached, there = row["num_reached"], len(row["runs"])
+    if there > 1 and reached is not None and reached < there:
+        return f"{reached} of {there}\narrive"
+    return _seconds(row, "time_to_target_s")
+
+
+def _seconds(row: dict[str, Any], name: str) -> str:
+    return formats.seconds(row[name]) + _margin(row, name, lambda half: formats.margin_s(half, beside=row[name]))
+
+
+def _final_and_best(row: dict[str, Any], name: str) -> str:
+    if row[f"final_{name}"] is None:
+        return formats.UNKNOWN
+    values = f"{100 * row[f'final_{name}']:.1f} ({100 * row[f'best_{name}']:.1f})"
+    return values + _margin(row, f"final_{name}", lambda half: f"± {100 * half:.1f}")
 
 
 def _columns(comparison: Comparison, width: int) -> list[tuple[str, Literal["left", "right"]]]:
     """Headings that fit, names to the left and numbers to the right."""
-    rows = [_cells(row, comparison) for row in comparison.rows]
-    kept = list(rows[0]) if rows else []
-    need = {name: max(len(line) for line in (*name.split("\n"), *(row[name] for row in rows))) + 2 for name in kept}
+    found = [_cells(row, comparison) for row in comparison.rows]
+    kept = list(found[0]) if found else []
+    need = {
+        name: max(len(line) for text in (name, *(row[name] for row in found)) for line in text.split("\n")) + 2
+        for name in kept
+    }
     for name in (*DISPENSABLE, _time_heading(comparison)):
         if sum(need[heading] for heading in kept) + 2 > width:
             kept.remove(name)
@@ -148,19 +189,18 @@ def _columns(comparison: Comparison, width: int) -> list[tuple[str, Literal["lef
 
 
 def _time_heading(comparison: Comparison) -> str:
-    return common_time_word(comparison.runs).replace(" ", "\n")
-
-
-def _final_and_best(row: dict[str, Any], name: str) -> str:
-    if row[f"final_{name}"] is None:
-        return formats.UNKNOWN
-    return f"{100 * row[f'final_{name}']:.1f} ({100 * row[f'best_{name}']:.1f})"
+    return common_time_word(group.time_word for group in comparison.groups).replace(" ", "\n")
 
 
 def _caption(comparison: Comparison) -> str:
+    seeds = (
+        "; means over runs that differ in the seed alone, ± half their 95 % interval"
+        if comparison.several_seeds
+        else ""
+    )
     if comparison.target is None:
-        return f"no common target: {comparison.target_origin}"
+        return f"no common target: {comparison.target_origin}{seeds}"
     return (
         f"target {formats.share(comparison.target)} personalised accuracy ({comparison.target_origin}), "
-        "reached at the first of three successive evaluations"
+        f"reached at the first of three successive evaluations{seeds}"
     )

@@ -1,6 +1,6 @@
 """Four pictures of one run: how it learned, whom it called, how long rounds took, and what each UE got."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpfl.reporting import formats, style
+from hpfl.reporting.folder import FIGURES
 from hpfl.reporting.runs import RunView, load_run
-from hpfl.reporting.store import FIGURES
 from hpfl.reporting.summary import time_to_target
 
 if TYPE_CHECKING:
@@ -28,6 +28,14 @@ def draw_run(folder: Path, *, kinds: Sequence[str] = ("png",)) -> list[Path]:
     return [
         drawer(view, Path(folder) / FIGURES / f"{name}.{kind}") for name, drawer in drawers.items() for kind in kinds
     ]
+
+
+def draw_at_the_end(folder: Path, note: Callable[[str], None]) -> None:
+    """What every run does when it ends, simulated or real: draw its figures, or say what is missing for that."""
+    try:
+        draw_run(folder)
+    except style.FiguresUnavailableError as error:
+        note(str(error))
 
 
 def progress_figure(view: RunView, path: Path) -> Path:

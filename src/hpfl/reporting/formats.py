@@ -4,6 +4,7 @@ import math
 
 UNKNOWN = "–"
 _PREFIXES = ("", "k", "M", "G", "T", "P")
+_SIZES = {"m": 1e-3} | {prefix: 1e3**step for step, prefix in enumerate(_PREFIXES)}
 
 
 def seconds(value: float | None) -> str:
@@ -20,6 +21,22 @@ def seconds(value: float | None) -> str:
         return f"{minutes // 60} h {minutes % 60:02d} min"
     hours = round(value / 3600)
     return f"{hours // 24} d {hours % 24} h"
+
+
+def margin_s(half: float, *, beside: float) -> str:
+    """`± 0.3 s`, half an interval, in the unit of the seconds it stands beside unless it is far smaller."""
+    if beside < 0.95 or half >= 99.95:
+        return f"± {seconds(half)}"
+    return f"± {half:.1f} s" if half >= 0.05 or half == 0 else f"± {half:.1g} s"
+
+
+def margin(half: float, *, beside: str) -> str:
+    """`± 0.07`, half an interval, with the digits and in the unit of the figure it stands beside: `1.28`, `12.8 kJ`."""
+    head, _, unit = beside.partition(" ")
+    prefix = unit[:-1] if unit[:-1] in _SIZES else ""
+    decimals, value = len(head.partition(".")[2]), half / _SIZES[prefix]
+    shown = f"{value:.{decimals}f}" if value >= 0.5 * 10**-decimals or value == 0 else f"{value:.1g}"
+    return f"± {shown} {unit}".rstrip()
 
 
 def countdown(value: float | None) -> str:

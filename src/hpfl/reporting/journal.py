@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from hpfl.config import Config, ConfigError, fingerprint, to_toml
-from hpfl.reporting.checkpoint import load_latest, save_checkpoint
-from hpfl.reporting.store import RunStore, read_rounds
-from hpfl.reporting.timeline import TIMELINE, TimelineFile
+from hpfl.config import Config, ConfigError, differences, fingerprint, to_toml
+from hpfl.reporting.checkpoint import Loaded, OtherConfigurationError, load_latest, save_checkpoint
+from hpfl.reporting.folder import CONFIG, TIMELINE
+from hpfl.reporting.store import RunStore, read_config, read_rounds
+from hpfl.reporting.timeline import TimelineFile
 from hpfl.training.record import EVALUATED, RoundRecord
 from hpfl.training.state import TrainState
 
@@ -19,13 +20,17 @@ class Journal:
         self._store, self._config, self._fingerprint = store, config, fingerprint(config)
         self._timeline = TimelineFile(store.out)
 
+    def begin(self) -> None:
+        """Start with the first round, in the place of the run that is to be replaced if there is one."""
+        self._store.begin()
+
     def write_config(self) -> None:
         """Leave the configuration beside what it leads to."""
         self._store.write_config(to_toml(self._config))
 
     def recovered(self, start: TrainState, note: Callable[[str], None]) -> tuple[TrainState, list[dict[str, Any]]]:
         """The newest whole checkpoint, or the start, and the records up to it; whatever came later is dropped."""
-        loaded = load_latest(self._store.checkpoints, fingerprint=self._fingerprint, at_most=self._intact(note))
+        loaded = self._latest(self._intact(note))
         for told in loaded.notes:
             note(told)
         state, rounds = loaded.state or start, self._config.training.rounds
@@ -35,6 +40,19 @@ class Journal:
         self._timeline.rewind(state.round)
         self.saved_round = state.round
         return state, self._prolonged(read_rounds(self._store.out))
+
+    def _latest(self, at_most: int) -> Loaded:
+        """The newest whole checkpoint; that of another configuration is refused with the keys that differ."""
+        try:
+            return load_latest(self._store.checkpoints, fingerprint=self._fingerprint, at_most=at_most)
+        except OtherConfigurationError as error:
+            there = read_config(self._store.out)
+            told = differences(self._config, there) if there else ""
+            other = told or f"{self._store.out / CONFIG} does not tell which, or another version of hpfl began it"
+            raise OtherConfigurationError(
+                f"the run in {self._store.out} has another configuration: {other}; resume it with the {CONFIG} in its "
+                "folder, or choose another --out"
+            ) from error
 
     def _prolonged(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The records without the evaluation that the last one has only because the run was to end there."""

@@ -2,8 +2,7 @@
 
 import csv
 import io
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.reporting.store import CONFIG, ROUNDS, SUMMARY, UES, OutputError, read_rounds, read_summary
+from hpfl.config import settings
+from hpfl.reporting.folder import ROUNDS, RUN_ID, SUMMARY, UES
+from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
 from hpfl.reporting.summary import Row, evaluations
 
 FloatArray = NDArray[np.float64]
@@ -28,6 +29,7 @@ class RunView:
     config: Mapping[str, Any] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
     ues: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    deployed: bool = False
 
     def column(self, name: str) -> FloatArray:
         """A figure of every round; NaN where it is unknown."""
@@ -49,7 +51,17 @@ class RunView:
     @property
     def time_word(self) -> str:
         """What `time_s` counts: virtual seconds, or those of a deployed run."""
-        return time_word(deployed=bool(self.summary.get("deployed")))
+        return time_word(deployed=self.deployed)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, where the configuration is known."""
+        return settings(self.config)["training.seed"] if self.config else None
+
+    @property
+    def calls(self) -> list[frozenset[int]]:
+        """The edges called in every round."""
+        return [frozenset(row["scheduled"]) for row in self.rows]
 
     @property
     def num_edges(self) -> int:
@@ -79,15 +91,16 @@ def time_word(*, deployed: bool) -> str:
     return "measured time" if deployed else "simulated time"
 
 
-def common_time_word(runs: Sequence[RunView]) -> str:
+def common_time_word(words: Iterable[str]) -> str:
     """What the seconds of all runs are; merely time where some were measured and others simulated."""
-    words = {view.time_word for view in runs}
-    return words.pop() if len(words) == 1 else "time"
+    found = set(words)
+    return found.pop() if len(found) == 1 else "time"
 
 
 def is_deployed(folder: Path) -> bool:
-    """Whether a folder of results is that of a finished deployment."""
-    return (folder / SUMMARY).exists() and bool(read_summary(folder).get("deployed"))
+    """Whether a folder of results is that of a deployment, which leaves its name there before its first round."""
+    summed_up = (folder / SUMMARY).exists() and bool(read_summary(folder).get("deployed"))
+    return summed_up or (folder / RUN_ID).exists()
 
 
 def named_folder(folder: Path) -> Path:
@@ -107,9 +120,10 @@ def load_run(folder: Path | str, *, label: str | None = None) -> RunView:
     view = RunView(
         label=label or named_folder(folder).name,
         rows=rows,
-        config=_config(folder / CONFIG),
+        config=read_config(folder),
         summary=read_summary(folder) if (folder / SUMMARY).exists() else {},
         ues=_table(folder / UES),
+        deployed=is_deployed(folder),
     )
     return replace(view, label=view.system) if view.system and view.label == view.system.lower() else view
 
@@ -125,13 +139,6 @@ def load_runs(folders: Sequence[Path | str]) -> list[RunView]:
     while len({name.parts[-depth:] for name in names}) < len(names):
         depth += 1
     return [load_run(path, label="/".join(name.parts[-depth:])) for path, name in zip(paths, names, strict=True)]
-
-
-def _config(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except tomllib.TOMLDecodeError as error:
-        raise OutputError(f"{path} is not TOML: {error}") from error
 
 
 def _table(path: Path) -> dict[str, list[str]]:

@@ -1,16 +1,16 @@
-"""Where a run's results lie: `rounds.jsonl`, `summary.json`, `config.toml`, `model.safetensors`, `ues.csv`, `figures/`.
+"""How a run's results are written, `rounds.jsonl` line by line and the other files at once, and read back.
 
 A record is appended before the checkpoint of its round is written, so whatever kills the process, the records reach
 at least as far as the checkpoint and `rewind` can cut them back to it.
 """
 
-import csv
 import fcntl
-import io
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,15 +20,23 @@ import safetensors.torch
 import torch
 
 from hpfl.reporting import atomic
+from hpfl.reporting.folder import CHECKPOINTS, CONFIG, MODEL, ROUNDS, RUN_ID, SUMMARY, UES, clear, is_run
 from hpfl.training.record import RoundRecord
 
-ROUNDS, SUMMARY, CONFIG = "rounds.jsonl", "summary.json", "config.toml"
-MODEL, UES, FIGURES, CHECKPOINTS = "model.safetensors", "ues.csv", "figures", "checkpoints"
 _APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 
 class OutputError(Exception):
     """A folder of results that cannot be written to, continued or read."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in a sentence that a file or folder somebody asked for cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written to ({error.strerror}); choose another place") from error
 
 
 class RunStore:
@@ -44,9 +52,9 @@ class RunStore:
         self._ready = self._fresh
 
     @classmethod
-    def open(cls, out: Path, *, resume: bool) -> Self:
-        """Take possession of `out`, which must be empty unless a run in it is to be resumed."""
-        _refuse_unless_free(out, resume=resume)
+    def open(cls, out: Path, *, resume: bool, force: bool = False) -> Self:
+        """Take possession of `out`, which must be empty unless a run in it is to be resumed or, by force, replaced."""
+        _refuse_unless_free(out, resume=resume, force=force)
         created = not out.exists()
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -54,7 +62,7 @@ class RunStore:
         except OSError as error:
             raise OutputError(f"{out} cannot be written to ({error.strerror}); choose another --out") from error
         try:
-            _refuse_unless_free(out, resume=resume)
+            _refuse_unless_free(out, resume=resume, force=force)
             atomic.remove_partials(out)
             return cls(out, descriptor, created=created)
         except BaseException:
@@ -70,6 +78,13 @@ class RunStore:
     def last_round(self) -> int:
         """The last round up to which every record is whole; no later checkpoint can be continued from."""
         return self._last_round
+
+    def begin(self) -> None:
+        """Start with the first round; what a run that is to be replaced has left is removed only now."""
+        if not self._fresh:
+            clear(self.out)
+            os.ftruncate(self._descriptor, 0)
+            self._fresh, self._ready, self._stale_results, self._last_round = True, True, False, 0
 
     def rewind(self, to_round: int) -> None:
         """Drop the records after `to_round`, and a half-written line, so that rounds can be appended from there."""
@@ -125,10 +140,6 @@ class RunStore:
         own = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
         atomic.write_bytes(self.out / MODEL, safetensors.torch.save(own, metadata={"format": "pt"}))
 
-    def write_ues(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
-        """Write one row per UE; NaN becomes an empty cell, several labels are set apart by spaces."""
-        atomic.write_text(self.out / UES, csv_text(columns))
-
     def close(self) -> None:
         """Give the lock back; a fresh run that recorded nothing leaves nothing, so its command can be repeated."""
         if self._descriptor < 0:
@@ -180,16 +191,13 @@ def read_summary(folder: Path) -> dict[str, Any]:
     return summary
 
 
-def csv_text(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> str:
-    """Columns of equal length as CSV with a header; every number reads back as exactly itself."""
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"columns must be equally long, and are {lengths}")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*([_cell(value) for value in values] for values in columns.values()), strict=True))
-    return text.getvalue()
+def read_config(folder: Path) -> dict[str, Any]:
+    """What the configuration's file says, section by section and unchecked; empty where there is none."""
+    path = Path(folder) / CONFIG
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OutputError(f"{path} is not TOML: {error}") from error
 
 
 def plain(value: Any) -> Any:
@@ -203,23 +211,28 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _cell(value: Any) -> Any:
-    value = plain(value)
-    if isinstance(value, list):
-        return " ".join(str(item) for item in value)
-    return "" if value is None else value
-
-
-def _refuse_unless_free(out: Path, *, resume: bool) -> None:
+def _refuse_unless_free(out: Path, *, resume: bool, force: bool) -> None:
     if out.exists() and not out.is_dir():
         raise OutputError(f"{out} is a file; --out wants a folder")
     names = {entry.name for entry in out.iterdir()} if out.exists() else set()
     if ROUNDS in names and (out / ROUNDS).stat().st_size == 0:
         names.remove(ROUNDS)  # laid by open() itself, or by a process killed before its first round
-    if names and not resume:
-        raise OutputError(f"{out} is not empty; continue the run in it with --resume, or choose another --out")
+    if names and force:
+        _refuse_what_is_no_run(out)
+    elif names and not resume:
+        raise OutputError(
+            f"{out} is not empty; continue the run in it with --resume, replace it with --force, or choose another "
+            "--out"
+        )
     if names - {CONFIG} and not (out / ROUNDS).exists():
         raise OutputError(f"{out} holds files but no {ROUNDS}, so no run to resume; choose another --out")
+
+
+def _refuse_what_is_no_run(out: Path) -> None:
+    if not is_run(out):
+        raise OutputError(f"{out} holds files but no run, and --force replaces runs alone; choose another --out")
+    if (out / RUN_ID).exists():
+        raise OutputError(f"{out} holds the run of a deployment, which --force does not replace; choose another --out")
 
 
 def _locked(out: Path) -> int:

@@ -1,6 +1,7 @@
 """How figures look: colours that everybody can tell apart, quiet axes, times in the unit one would use."""
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpfl.reporting import atomic
+from hpfl.reporting.store import OutputError, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +22,14 @@ INK, MUTED, SLATE, FAINT, PAPER = "#1f2933", "#6b7785", "#9fb0c3", "#e3e7ec", "#
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#b5579b", "#e69f00", "#56b4e9"
 SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 """Okabe and Ito's palette, told apart with any kind of colour vision; purple a little darker for thin lines."""
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)))
 DPI = 150
+KINDS: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Suffixes of figures, each with what is left out of its file so that the same figure gives the same bytes."""
 
 _RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -75,16 +83,20 @@ def drawing(width_in: float, height_in: float) -> Iterator["Figure"]:
         yield figure
 
 
+def refuse_unknown_kind(path: Path) -> None:
+    """Refuse a figure's path by its suffix, before anything is drawn."""
+    if path.suffix.lower() not in KINDS:
+        raise OutputError(f"figure {path} ends in {path.suffix!r}; wanted .png, .svg or .pdf")
+
+
 def save(figure: "Figure", path: Path) -> Path:
-    """Write a figure at once, PNG or SVG by its suffix; the same figure gives the same bytes."""
-    kind = path.suffix.lstrip(".")
-    if kind not in {"png", "svg"}:
-        raise ValueError(f"figure {path.name} ends in {path.suffix!r}; wanted .png or .svg")
-    content = io.BytesIO()
-    metadata = {"Software": None} if kind == "png" else {"Date": None}
-    figure.savefig(content, format=kind, dpi=DPI, metadata=metadata)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_bytes(path, content.getvalue())
+    """Write a figure at once, of the kind its suffix says, and make the folders it lies in where they are missing."""
+    refuse_unknown_kind(path)
+    kind, content = path.suffix.lower(), io.BytesIO()
+    figure.savefig(content, format=kind.lstrip("."), dpi=DPI, metadata=KINDS[kind])
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_bytes(path, content.getvalue())
     return path
 
 
@@ -145,22 +157,32 @@ def rounds_on_top(axes: "Axes", time_s: FloatArray, unit_s: float) -> None:
 
 
 def end_labels(axes: "Axes", entries: Sequence[tuple[float, str, str]], *, gap: float = 0.055) -> None:
-    """Name lines at their right ends, `(y, text, colour)`, pushed apart so that none hides another."""
+    """Name lines at their right ends, `(y, text, colour)`, pushed apart so that none hides another.
+
+    Where there are more lines than colours, each name has a piece of its line before it.
+    """
     low, high = axes.get_ylim()
     step = gap * (high - low)
-    places = spread([entry[0] for entry in entries], step, high)
-    for (_, text, shade), place in zip(entries, places, strict=True):
+    places = spread([entry[0] for entry in entries], step, high, low)
+    dashed = len(entries) > len(SERIES)
+    for index, ((_, text, shade), place) in enumerate(zip(entries, places, strict=True)):
         axes.annotate(
-            text, (1.0, place), xycoords=axes.get_yaxis_transform(), xytext=(5, 0), textcoords="offset points",
-            color=shade, va="center", annotation_clip=False,
+            text, (1.0, place), xycoords=axes.get_yaxis_transform(), xytext=(33 if dashed else 5, 0),
+            textcoords="offset points", color=shade, va="center", annotation_clip=False,
         )  # fmt: skip
+        if dashed:
+            look: dict[str, Any] = {"color": shade, "linestyle": dash(index), "clip_on": False}
+            axes.plot([1.008, 1.05], [place, place], transform=axes.get_yaxis_transform(), **look)
 
 
-def spread(wanted: Sequence[float], step: float, high: float) -> list[float]:
-    """Places near those wanted, at least `step` apart, none above `high`; order is kept."""
-    places = [0.0] * len(wanted)
-    ceiling = high
-    for index in sorted(range(len(wanted)), key=lambda i: -wanted[i]):
+def spread(wanted: Sequence[float], step: float, high: float, low: float = -math.inf) -> list[float]:
+    """Places near those wanted, at least `step` apart, none above `high`, and none below `low` if there is room."""
+    places, ceiling, floor = [0.0] * len(wanted), high, low
+    falling = sorted(range(len(wanted)), key=lambda i: -wanted[i])
+    for index in falling:
         places[index] = min(wanted[index], ceiling)
         ceiling = places[index] - step
+    for index in reversed(falling):
+        places[index] = max(places[index], floor)
+        floor = places[index] + step
     return places

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from hpfl.reporting import atomic
+from hpfl.reporting.folder import TIMELINE
 from hpfl.reporting.store import OutputError
 from hpfl.training.phases import AGGREGATED, BROADCAST, DROPPED, NAMES, SUPERSEDED, Phases
 
-TIMELINE = "timeline.jsonl"
 INSTANTS = (AGGREGATED, BROADCAST, SUPERSEDED, DROPPED)
 _KEYS = {"round", "edge", "phase", "start_s", "end_s", "base_round", "bits"}
 

@@ -1,134 +1,135 @@
-"""Why one run reached an accuracy sooner than another: fewer rounds, shorter rounds, and what made them so."""
+"""Why one group of runs reached an accuracy sooner than another: fewer or shorter rounds, and what made them so."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from hpfl.reporting import formats
-from hpfl.reporting.runs import RunView
-from hpfl.reporting.summary import highest_target, time_to_target, total
-
-NOTICEABLE = 1.02
-"""Ratios nearer to 1 than this are called equal."""
+from hpfl.reporting.intervals import Interval
+from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, ratio
 
 
-@dataclass(frozen=True, kw_only=True)
-class Way:
-    """The way of one run to the target: what it took, and what its rounds were like until then."""
-
-    label: str
-    time_word: str
-    time_s: float
-    rounds: int
-    accuracy: float
-    edges_per_round: float
-    staleness: float
-    uplink_bits: float | None
-    energy_j: float | None
-
-    @property
-    def seconds_per_round(self) -> float:
-        """Seconds of a mean round on the way."""
-        return self.time_s / self.rounds
+def why(one: Ways, other: Ways, target: float, *, brief: bool = False) -> str:
+    """In words, with figures from the records: which of the two reached `target` sooner, and, unless brief, why."""
+    found = ratio(one, other)
+    if found is None:
+        return _untimed(one, other, target)
+    fast, slow = (one, other) if found.time.mean >= 1 else (other, one)
+    found = found if fast is one else ratio(fast, slow)
+    assert found is not None
+    reasons = [] if brief else [_decomposition(fast, slow, found), *_rounds_were_like(fast, slow)]
+    return " ".join([_verdict(fast, slow, found, target), *reasons])
 
 
-def common_target(runs: Sequence[RunView]) -> tuple[float | None, str]:
-    """The configured target if it is one and all reach it; else the highest accuracy all reach, to 0.1 % below."""
-    configured = {view.setting("evaluation", "target_accuracy") for view in runs}
-    for wanted in configured if len(configured) == 1 else ():
-        if wanted is not None and all(time_to_target(view.rows, wanted) for view in runs):
-            return float(wanted), "as configured"
-    highest = [highest_target(view.rows) for view in runs]
-    if not highest or any(value is None for value in highest):
-        return None, "some run has fewer than three evaluations of accuracy"
-    return math.floor(min(value for value in highest if value is not None) * 1000) / 1000, "highest that all reach"
+def times_text(factor: float) -> str:
+    """`3.1 times`, with the digits that count."""
+    return f"{_digits(factor)} times"
 
 
-def way_to(view: RunView, target: float) -> Way | None:
-    """The way of `view` to `target` personalised accuracy; None if it never got there."""
-    reached = time_to_target(view.rows, target)
-    if reached is None:
-        return None
-    rows = view.rows[: reached.round]
-    return Way(
-        label=view.label,
-        time_word=view.time_word,
-        time_s=reached.time_s,
-        rounds=reached.round,
-        accuracy=rows[-1]["personalised_accuracy"],
-        edges_per_round=float(np.mean(view.column("num_scheduled")[: reached.round])),
-        staleness=float(np.mean(view.column("mean_staleness")[: reached.round])),
-        uplink_bits=total(rows, "uplink_bits"),
-        energy_j=total(rows, "energy_j"),
-    )
+def factor_text(of: Interval, unit: str = "") -> str:
+    """`3.1`, and where seeds tell an interval `3.1 (2.8 .. 3.4)`; a unit stands before it."""
+    if of.low is None or of.high is None:
+        return f"{_digits(of.mean)}{unit}"
+    mean, low, high = (f"{value:.1f}" if of.high < 99.5 else f"{value:.0f}" for value in (of.mean, of.low, of.high))
+    return f"{mean}{unit} ({low} .. {high})"
 
 
-def why(one: RunView, other: RunView, target: float) -> str:
-    """In words, with figures from the records: which of the two reached `target` sooner, and why."""
-    ways = way_to(one, target), way_to(other, target)
-    if ways[0] is None or ways[1] is None:
-        return _unreached(one, other, target)
-    fast, slow = sorted((way for way in ways if way is not None), key=lambda way: way.time_s)
-    return " ".join([_verdict(fast, slow, target), _decomposition(fast, slow), *_rounds_were_like(fast, slow)])
+def _untimed(one: Ways, other: Ways, target: float) -> str:
+    """No ratio: somebody did not arrive, or arrived before any time had passed."""
+    return f"{formats.share(target)} personalised accuracy was reached by {_arrival(one)} and by {_arrival(other)}."
 
 
-def _unreached(one: RunView, other: RunView, target: float) -> str:
-    sentences = []
-    for view in (one, other):
-        way = way_to(view, target)
-        spent = f"{len(view.rows)} rounds ({formats.seconds(view.rows[-1]['time_s'])})"
-        outcome = f"after {formats.seconds(way.time_s)}" if way else f"not at all within its {spent}"
-        sentences.append(f"{view.label} {outcome}")
-    return f"{formats.share(target)} personalised accuracy was reached by {' and by '.join(sentences)}."
+def _arrival(ways: Ways) -> str:
+    runs, arrived = ways.group.runs, ways.arrived
+    if ways.all_arrived:
+        return f"{ways.group.label} after {_time(ways, _seeds_matter(ways))}"
+    if len(runs) > 1:
+        return f"{ways.group.label} in {len(arrived) or 'none'} of {len(runs)} seeds"
+    spent = f"{len(runs[0].rows)} rounds ({formats.seconds(runs[0].rows[-1]['time_s'])})"
+    return f"{ways.group.label} not at all within its {spent}"
 
 
-def _verdict(fast: Way, slow: Way, target: float) -> str:
-    ratio = slow.time_s / fast.time_s
-    other = "" if slow.time_word == fast.time_word else f" of {slow.time_word}"
-    sooner, later = f"{formats.seconds(fast.time_s)} of {fast.time_word}", f"{formats.seconds(slow.time_s)}{other}"
-    times = f"{sooner}, {slow.label} after {later}"
-    end = "at the same time" if ratio < NOTICEABLE else f"{times_text(ratio)} sooner"
-    return f"{fast.label} reached {formats.share(target)} personalised accuracy after {times}: {end}."
+def _verdict(fast: Ways, slow: Ways, found: Ratio, target: float) -> str:
+    told = _seeds_matter(fast, slow)
+    other = "" if slow.group.time_word == fast.group.time_word else f" of {slow.group.time_word}"
+    sooner = f"{_time(fast, told)} of {fast.group.time_word}"
+    times = f"{sooner}, {slow.group.label} after {_time(slow, told)}{other}"
+    who = f"{fast.group.label} reached {formats.share(target)} personalised accuracy"
+    return f"{who} after {times}: {_how_much(found, told)}.{_unpaired(fast, slow, found)}"
 
 
-def _decomposition(fast: Way, slow: Way) -> str:
+def _time(ways: Ways, told: bool) -> str:
+    """The mean time, and where seeds are told of its interval and their number."""
+    of = ways.over_seeds(lambda way: way.time_s)
+    assert of is not None
+    if not told:
+        return formats.seconds(of.mean)
+    margin = "" if of.high is None else f" {formats.margin_s(of.high - of.mean, beside=of.mean)}"
+    return f"{formats.seconds(of.mean)}{margin} ({ways.group.seeds_text})"
+
+
+def _how_much(found: Ratio, told: bool) -> str:
+    if found.open:
+        return f"{factor_text(found.time)} times, so that {_common(found)} do not tell which is sooner"
+    if not told or not found.paired:
+        return "at the same time" if found.time.mean < NOTICEABLE else f"{times_text(found.time.mean)} sooner"
+    return f"{factor_text(found.time)} times sooner, over {_common(found)}"
+
+
+def _common(found: Ratio) -> str:
+    return "1 common seed" if found.time.count == 1 else f"{found.time.count} common seeds"
+
+
+def _unpaired(fast: Ways, slow: Ways, found: Ratio) -> str:
+    if found.paired:
+        return ""
+    if not _seeds_matter(fast, slow):
+        return " Their seeds differ, and with them all that was drawn."
+    return " They have no seed in common, so that the ratio is that of the means and has no interval."
+
+
+def _decomposition(fast: Ways, slow: Ways, found: Ratio) -> str:
     """The time ratio is exactly the ratio of rounds times the ratio of seconds per round."""
-    by_rounds, by_seconds = slow.rounds / fast.rounds, slow.seconds_per_round / fast.seconds_per_round
+    by_rounds, by_seconds = found.rounds, found.seconds_per_round
     helps = math.copysign(1, by_rounds - 1) == math.copysign(1, by_seconds - 1)
     joint = "and" if helps or _equal(by_rounds) or _equal(by_seconds) else "but"
-    rounds = f"It needed {_more_or_less(by_rounds, 'rounds')} ({fast.rounds} against {slow.rounds})"
-    lengths = f"{formats.seconds(fast.seconds_per_round)} against {formats.seconds(slow.seconds_per_round)}"
-    product = f"{by_rounds:.2f} × {by_seconds:.2f} = {slow.time_s / fast.time_s:.2f}"
+    counts = " against ".join(formats.number(ways.mean(lambda way: way.rounds)) for ways in (fast, slow))
+    lengths = " against ".join(formats.seconds(ways.mean(lambda way: way.seconds_per_round)) for ways in (fast, slow))
+    rounds = f"It needed {_more_or_less(by_rounds, 'rounds')} ({counts})"
+    product = f"{by_rounds:.2f} × {by_seconds:.2f} = {found.time.mean:.2f}"
     return f"{rounds} {joint} each took {_longer_or_shorter(by_seconds)} ({lengths}): {product}."
 
 
-def _rounds_were_like(fast: Way, slow: Way) -> list[str]:
-    edges = f"Its rounds called {fast.edges_per_round:.1f} edges against {slow.edges_per_round:.1f}"
-    staleness = f"used updates {fast.staleness:.1f} rounds old against {slow.staleness:.1f}"
-    if not fast.uplink_bits or not slow.uplink_bits:
+def _rounds_were_like(fast: Ways, slow: Ways) -> list[str]:
+    both = (fast, slow)
+    called = [f"{ways.mean(lambda way: way.edges_per_round):.1f}" for ways in both]
+    old = [f"{ways.mean(lambda way: way.staleness):.1f}" for ways in both]
+    edges = f"Its rounds called {called[0]} edges against {called[1]}"
+    staleness = f"used updates {old[0]} rounds old against {old[1]}"
+    if not all(way.uplink_bits for ways in both for way in ways.arrived):
         return [f"{edges} and {staleness}."]
-    rates = [formats.quantity(way.uplink_bits / way.time_s, "bit/s") for way in (fast, slow) if way.uplink_bits]
+    rates = [formats.quantity(ways.mean(lambda way: (way.uplink_bits or 0.0) / way.time_s), "bit/s") for ways in both]
     return [f"{edges}, {staleness}, and moved {rates[0]} over the air against {rates[1]}."]
 
 
-def times_text(ratio: float) -> str:
-    """`3.1 times`, with the digits that count."""
-    return f"{ratio:.1f} times" if ratio < 9.95 else f"{ratio:.0f} times"
+def _seeds_matter(*ways: Ways) -> bool:
+    """Whether there are several seeds to speak of."""
+    return any(len(each.group.runs) > 1 for each in ways)
 
 
-def _equal(ratio: float) -> bool:
-    return 1 / NOTICEABLE < ratio < NOTICEABLE
+def _digits(factor: float) -> str:
+    return f"{factor:.1f}" if factor < 9.95 else f"{factor:.0f}"
 
 
-def _more_or_less(ratio: float, noun: str) -> str:
-    if _equal(ratio):
+def _equal(factor: float) -> bool:
+    return 1 / NOTICEABLE < factor < NOTICEABLE
+
+
+def _more_or_less(factor: float, noun: str) -> str:
+    if _equal(factor):
         return f"as many {noun}"
-    return f"{ratio:.2f} times fewer {noun}" if ratio > 1 else f"{1 / ratio:.2f} times more {noun}"
+    return f"{factor:.2f} times fewer {noun}" if factor > 1 else f"{1 / factor:.2f} times more {noun}"
 
 
-def _longer_or_shorter(ratio: float) -> str:
-    if _equal(ratio):
+def _longer_or_shorter(factor: float) -> str:
+    if _equal(factor):
         return "as long"
-    return f"{ratio:.2f} times less" if ratio > 1 else f"{1 / ratio:.2f} times longer"
+    return f"{factor:.2f} times less" if factor > 1 else f"{1 / factor:.2f} times longer"

@@ -83,8 +83,13 @@ class TraceFile:
         if path.exists() and not resume:
             raise TraceError(f"network.write_trace is {str(path)!r}, which exists; choose another name")
         self._seen = _whole_groups(path, _members(num_ues, num_edges)) if path.exists() else set()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] = path.open("a", encoding="utf-8", newline="")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: IO[str] = path.open("a", encoding="utf-8", newline="")
+        except OSError as error:
+            raise TraceError(
+                f"network.write_trace is {str(path)!r}, which cannot be written ({error.strerror})"
+            ) from None
         if not self._seen:
             self._file.truncate(0)
             self._file.write(",".join(COLUMNS) + "\n")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hpfl.reporting.intervals import Interval, geometric
 from hpfl.studies.converged import accuracy_bars, converged_rows
-from hpfl.studies.intervals import Interval, geometric
 from hpfl.studies.time_to_accuracy import FIXED, LONGER, Rows, Setting, run_rows
 
 Cell = Mapping[int, Mapping[str, Any]]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from scipy.stats import t as student
 
-from hpfl.studies.intervals import Interval, arithmetic
+from hpfl.reporting.intervals import Interval, arithmetic
 
 Verdict = Literal["holds", "does not hold", "inconclusive"]
 LEAST_SEEDS = 5

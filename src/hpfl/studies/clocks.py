@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from hpfl.reporting.intervals import geometric
 from hpfl.reporting.summary import time_to_target
 from hpfl.studies.beyond import hpfl_case
 from hpfl.studies.cases import Scale
 from hpfl.studies.curves import SHADES, Line, draw_lines, name, panels, plain_log
-from hpfl.studies.intervals import geometric
 from hpfl.studies.parts import Part
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import Row, bands, distinct, evaluations, where

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hpfl.studies.intervals import Interval, arithmetic
+from hpfl.reporting.intervals import Interval, arithmetic
 from hpfl.studies.time_to_accuracy import CONVERGED, Rows, diverged
 
 Found = Mapping[str, Any]

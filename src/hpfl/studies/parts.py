@@ -147,11 +147,12 @@ def _per_ue(config: Config, folder: Path, *, device: str, data_dir: Path | None,
     """An ordinary run, begun or continued in `folder`, and the figures of every UE at its end."""
     training = config.training.model_copy(update={"checkpoint_every": CHECKPOINT_EVERY})
     often = config.model_copy(update={"training": training})
+    place: dict[str, Any] = {"out": folder, "figures": False, "device": device, "data_dir": data_dir}
     try:
-        result = run(often, out=folder, resume=folder.exists(), device=device, data_dir=data_dir, hooks=hooks)
+        result = run(often, **place, resume=folder.exists(), hooks=hooks)
     except CheckpointError:
         shutil.rmtree(folder)
-        result = run(often, out=folder, device=device, data_dir=data_dir, hooks=hooks)
+        result = run(often, **place, hooks=hooks)
     return {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.studies.intervals import arithmetic
+from hpfl.reporting.intervals import arithmetic
 from hpfl.studies.study import Found, Rows
 
 Row = dict[str, Any]

@@ -14,14 +14,13 @@ from hpfl.assembly import local_training
 from hpfl.config import Config, load, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.learning import Cohort
-from hpfl.reporting.store import CONFIG, ROUNDS, SUMMARY, OutputError, read_rounds, read_summary
+from hpfl.reporting.folder import CONFIG, ROUNDS, RUN_ID, SUMMARY
+from hpfl.reporting.store import OutputError, read_rounds, read_summary
 from hpfl.simulation.build import Simulation
 from hpfl.studies.theory_bounds import Course
 from hpfl.training.record import MEASURED_FIELDS, RoundRecord
 
 FloatArray = NDArray[np.float64]
-
-_RUN_ID = "run-id"  # a real cloud leaves it beside its records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,7 @@ def read_run(folder: Path) -> Recorded:
     if not records:
         raise OutputError(f"{folder / ROUNDS} has no rounds yet; wanted a run with at least one")
     summary = read_summary(folder) if (folder / SUMMARY).exists() else {}
-    if (folder / _RUN_ID).exists() or summary.get("deployed"):
+    if (folder / RUN_ID).exists() or summary.get("deployed"):
         raise OutputError(
             f"{folder} holds a deployed run, which cannot be played again: its rounds hang on real clocks and links; "
             "wanted a simulated one (`hpfl run`)"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from hpfl.config import load
 from hpfl.reporting import summary
-from hpfl.studies.intervals import geometric
+from hpfl.reporting.intervals import geometric
 from hpfl.studies.parts import Part
 
 Rows = list[dict[str, Any]]

@@ -1,0 +1,80 @@
+"""What is said of a group of runs: one flat row of means over its seeds, their intervals, and its runs inside."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hpfl.reporting.groups import Group
+from hpfl.reporting.intervals import arithmetic
+from hpfl.reporting.runs import RunView
+from hpfl.reporting.store import plain
+from hpfl.reporting.summary import summarise
+from hpfl.reporting.ways import Ways, ratio
+
+Row = dict[str, Any]
+
+_NO_MEAN: dict[str, Callable[[Sequence[Any]], Any]] = {"diverged": any, "max_staleness": max}
+"""Figures of which a group has not the mean over its seeds."""
+
+
+def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: float | None) -> list[Row]:
+    """One row per group; where a target is timed, with how many of its runs arrive and the ratio to the soonest."""
+    soonest = min(ways, key=lambda each: each.order) if ways else None
+    made = [_row(group, target) for group in groups]
+    for row, each in zip(made, ways or (), strict=False):
+        row["num_reached"] = len(each.arrived)
+        row["time_ratio"] = None if soonest is None or each is soonest else _ratio(soonest, each)
+    return [plain(row) for row in made]
+
+
+def _row(group: Group, target: float | None) -> Row:
+    runs = [_of_run(view, target) for view in group.runs]
+    names = [name for name in runs[0] if name not in {"label", "seed"}]
+    columns = {name: [run[name] for run in runs] for name in names}
+    intervals = {name: _interval(values) for name, values in columns.items() if name not in _NO_MEAN}
+    return {
+        "label": group.label,
+        "system": group.system,
+        "planner": group.planner,
+        "seeds": [seed for seed in group.by_seed if seed is not None],
+        **{name: _together(name, values) for name, values in columns.items()},
+        "num_reached": None,
+        "time_ratio": None,
+        "intervals": {name: ends for name, ends in intervals.items() if ends is not None},
+        "runs": runs,
+    }
+
+
+def _of_run(view: RunView, target: float | None) -> Row:
+    return {"label": view.label, "seed": view.seed, **summarise(view.rows, target_accuracy=target)}
+
+
+def _together(name: str, values: Sequence[Any]) -> Any:
+    """The mean over seeds, unknown where one of them is; what is the same for all stays what it is."""
+    if any(value is None for value in values):
+        return None
+    if all(value == values[0] for value in values):
+        return values[0]
+    return _NO_MEAN[name](values) if name in _NO_MEAN else statistics.fmean(values)
+
+
+def _interval(values: Sequence[Any]) -> list[float] | None:
+    """Ends of the mean's 95 % interval; None where there is none, or nothing that varies."""
+    if any(value is None for value in values) or all(value == values[0] for value in values):
+        return None
+    of = arithmetic(values)
+    return None if of is None or of.low is None or of.high is None else [of.low, of.high]
+
+
+def _ratio(soonest: Ways, other: Ways) -> Row | None:
+    found = ratio(soonest, other)
+    if found is None:
+        return None
+    time = found.time
+    return {
+        "to": soonest.group.label,
+        "mean": time.mean,
+        "low": time.low,
+        "high": time.high,
+        "common_seeds": time.count,
+    }

@@ -1,0 +1,145 @@
+"""The way of runs to an accuracy: the accuracy all are timed to, what it took each, and ratios over the same seeds."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpfl.reporting.groups import Group
+from hpfl.reporting.intervals import Interval, arithmetic, geometric
+from hpfl.reporting.runs import RunView
+from hpfl.reporting.summary import highest_target, time_to_target, total
+
+NOTICEABLE = 1.02
+"""Ratios nearer to 1 than this are called equal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """The way of one run to the target: what it took, and what its rounds were like until then."""
+
+    time_s: float
+    rounds: int
+    accuracy: float
+    edges_per_round: float
+    staleness: float
+    uplink_bits: float | None
+    energy_j: float | None
+
+    @property
+    def seconds_per_round(self) -> float:
+        """Seconds of a mean round on the way."""
+        return self.time_s / self.rounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """The ways of a group's runs, by seed; None for a run that never got there."""
+
+    group: Group
+    by_seed: dict[int | None, Way | None]
+
+    @property
+    def arrived(self) -> list[Way]:
+        """The ways of those that got there."""
+        return [way for way in self.by_seed.values() if way]
+
+    @property
+    def all_arrived(self) -> bool:
+        """Whether every run got there; a mean over some of them would flatter the group."""
+        return len(self.arrived) == len(self.by_seed)
+
+    def over_seeds(self, figure: Callable[[Way], float]) -> Interval | None:
+        """A figure's mean over the seeds with its 95 % interval; None unless all got there."""
+        return arithmetic([figure(way) for way in self.arrived]) if self.all_arrived else None
+
+    def mean(self, figure: Callable[[Way], float]) -> float:
+        """A figure's mean over those that got there."""
+        return statistics.fmean(figure(way) for way in self.arrived)
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """To sort by: first those of which all got there, by their mean time; last those of which none did."""
+        missing = 1 - len(self.arrived) / len(self.by_seed)
+        return (missing, self.mean(lambda way: way.time_s)) if self.arrived else (missing, math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratio:
+    """How many times longer one group took than another, and that as a product: rounds times seconds per round.
+
+    Over the seeds both have, geometric means of seed by seed ratios; where they have none in common (`time.count` is 0)
+    ratios of means, whose uncertainty is not known.
+    """
+
+    time: Interval
+    rounds: float
+
+    @property
+    def seconds_per_round(self) -> float:
+        """How many times longer a mean round took."""
+        return self.time.mean / self.rounds
+
+    @property
+    def paired(self) -> bool:
+        """Whether it is over common seeds."""
+        return self.time.count > 0
+
+    @property
+    def open(self) -> bool:
+        """Whether the seeds do not tell which of the two is faster."""
+        low, high = self.time.low, self.time.high
+        return low is not None and high is not None and low <= 1 <= high
+
+
+def common_target(runs: Sequence[RunView]) -> tuple[float | None, str]:
+    """The configured target if it is one and all reach it; else the highest accuracy all reach, to 0.1 % below."""
+    configured = {view.setting("evaluation", "target_accuracy") for view in runs}
+    for wanted in configured if len(configured) == 1 else ():
+        if wanted is not None and all(time_to_target(view.rows, wanted) for view in runs):
+            return float(wanted), "as configured"
+    highest = [highest_target(view.rows) for view in runs]
+    if not highest or any(value is None for value in highest):
+        return None, "some run has fewer than three evaluations of accuracy"
+    return math.floor(min(value for value in highest if value is not None) * 1000) / 1000, "highest that all reach"
+
+
+def way_to(view: RunView, target: float) -> Way | None:
+    """The way of `view` to `target` personalised accuracy; None if it never got there."""
+    reached = time_to_target(view.rows, target)
+    if reached is None:
+        return None
+    rows = view.rows[: reached.round]
+    return Way(
+        time_s=reached.time_s,
+        rounds=reached.round,
+        accuracy=rows[-1]["personalised_accuracy"],
+        edges_per_round=float(np.mean(view.column("num_scheduled")[: reached.round])),
+        staleness=float(np.mean(view.column("mean_staleness")[: reached.round])),
+        uplink_bits=total(rows, "uplink_bits"),
+        energy_j=total(rows, "energy_j"),
+    )
+
+
+def ways_to(group: Group, target: float) -> Ways:
+    """The ways of all runs of a group."""
+    return Ways(group=group, by_seed={seed: way_to(view, target) for seed, view in group.by_seed.items()})
+
+
+def ratio(one: Ways, other: Ways) -> Ratio | None:
+    """How many times longer `other` took than `one`; None where some run did not arrive, or took no time at all."""
+    if not one.all_arrived or not other.all_arrived or min(way.time_s for way in one.arrived + other.arrived) <= 0:
+        return None
+    common = [seed for seed in one.by_seed if seed in other.by_seed]
+    pairs = [(a, b) for seed in common if (a := one.by_seed[seed]) and (b := other.by_seed[seed])]
+    if pairs:
+        time = geometric([b.time_s / a.time_s for a, b in pairs])
+        rounds = geometric([b.rounds / a.rounds for a, b in pairs])
+    else:
+        time = Interval(other.mean(lambda way: way.time_s) / one.mean(lambda way: way.time_s), None, None, 0)
+        rounds = Interval(other.mean(lambda way: way.rounds) / one.mean(lambda way: way.rounds), None, None, 0)
+    assert time is not None
+    assert rounds is not None
+    return Ratio(time=time, rounds=rounds.mean)

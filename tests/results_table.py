@@ -1,0 +1,24 @@
+"""The tables of docs/results.md: which columns and keys are explained, section by section."""
+
+import re
+from pathlib import Path
+
+_PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+_ONLY = {"simulated": "deployed runs only", "deployed": "simulated runs only"}
+
+
+def explained(section, kind="simulated"):
+    """Names in the first column of a section's table, but those that only the other kind of run has."""
+    text = re.split(r"^## ", _PAGE.read_text(), flags=re.MULTILINE)
+    (body,) = [part for part in text if part.startswith(f"{section}\n")]
+    rows = [line for line in body.splitlines() if line.startswith("| `") and _ONLY[kind] not in line]
+    names = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    assert len(names) == len(set(names)), f"{section} explains a name twice"
+    assert all(row.split("|")[3].strip() for row in rows), f"{section} has a name without a meaning"
+    return set(names)
+
+
+def flat(row):
+    """Keys of an object, those of objects inside with their names before them."""
+    inside = {f"{key}.{name}" for key, value in row.items() if isinstance(value, dict) for name in value}
+    return inside | {key for key, value in row.items() if not isinstance(value, dict)}

@@ -1,0 +1,83 @@
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import hpfl
+from hpfl.cli import app
+from hpfl.data.sources import DATASETS, Dataset, DatasetSpec
+from hpfl.reporting.compare import _cells, compare_runs
+from hpfl.reporting.store import read_rounds, read_summary
+from hpfl.reporting.timeline import read_timeline
+from results_table import explained, flat
+
+SMALL = [
+    "network.edges=3",
+    "network.ues_per_edge=2",
+    "data.samples_per_ue=[5, 9]",
+    "evaluation.test_samples=5",
+    "evaluation.every=1",
+    "planning.max_edges=2",
+    "training.rounds=4",
+]
+LIVELY = ["training.clock=event", "life.leave=0.3", "life.ue_failure=0.2", "life.edge_death=0.2"]
+LINE = ["data.dataset=line", "learning.loss=mse", "data.partitioner=iid", "learning.outer_lr=0.01"]
+
+
+def line_of_five(folder, progress):
+    """Regression: the target is a weighted sum of five features."""
+    inputs = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+    targets = inputs @ np.arange(5, dtype=np.float32)
+    return Dataset("line", inputs, targets, None, inputs[:50], targets[:50], sample_bits=160)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Runs of classes, of regression, and of a network that lives, and one of another seed."""
+    out = tmp_path_factory.mktemp("runs")
+    kinds = {"classes-0": [], "classes-1": ["training.seed=1"], "line": LINE, "lively": LIVELY}
+    with pytest.MonkeyPatch.context() as patch:
+        spec = DatasetSpec("line", None, (5,), num_train=200, num_test=50, sample_bits=160, load=line_of_five)
+        patch.setitem(DATASETS._parts, "line", spec)
+        for name, changes in kinds.items():
+            hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, *changes]), out=out / name, figures=False)
+    return [out / name for name in kinds]
+
+
+def test_every_column_of_rounds_is_explained_and_none_that_is_not_there(folders):
+    for folder in folders:
+        assert set(read_rounds(folder)[-1]) == explained("rounds.jsonl")
+
+
+def test_every_column_of_the_timeline_is_explained(folders):
+    for folder in folders:
+        assert set(read_timeline(folder)[0]) == explained("timeline.jsonl")
+
+
+def test_every_column_of_ues_is_explained(folders):
+    for folder in folders:
+        assert set((folder / "ues.csv").read_text().splitlines()[0].split(",")) == explained("ues.csv")
+
+
+def test_every_key_of_the_summary_is_explained(folders):
+    for folder in folders:
+        assert flat(read_summary(folder)) == explained("summary.json")
+
+
+def test_every_heading_of_a_comparison_is_explained(folders):
+    comparison = compare_runs(folders[:2] + folders[3:], target=0.05)
+    headings = {heading.replace("\n", " ") for heading in _cells(comparison.rows[0], comparison)}
+    assert {heading.replace("5.0 %", "TARGET") for heading in headings} == explained("hpfl compare")
+
+
+def test_every_key_of_a_comparison_as_json_is_explained(folders, tmp_path):
+    chosen = ["--target", "0.01", "--figure", tmp_path / "c.svg", *folders[:2], *folders[3:]]
+    done = CliRunner().invoke(app, ["compare", "--json", *map(str, chosen)])
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [len(row["runs"]) for row in rows] == [2, 1]
+    of_a_run = set(rows[0]["runs"][0]) - {"label", "seed"}
+    assert of_a_run <= explained("summary.json")
+    assert all(set(row.pop("intervals")) <= of_a_run for row in rows)
+    keys = set().union(*(flat(row) for row in rows)) - {"time_ratio"} | {"intervals"}
+    assert keys - of_a_run == explained("hpfl compare --json")
