@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hpfl.planning.fields import ProblemError
 from hpfl.planning.link import LN2, LinkCurve, energy_nats, link_curve
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
 
@@ -56,6 +57,8 @@ class Need(NamedTuple):
 
 def load_of(problem: RoundProblem, scheduled: BoolArray) -> Load:
     """The traffic of the scheduled edges; delivered links (0 bits) drop out, and edges that have none but those."""
+    if not problem.is_sorted:
+        raise ProblemError(_unsorted(problem.edge_of_ue))
     sending = problem.ue_bits > 0
     if not scheduled.all():
         sending &= scheduled[problem.edge_of_ue]
@@ -98,6 +101,14 @@ def load_of(problem: RoundProblem, scheduled: BoolArray) -> Load:
         nats_cap=nats_cap,
         plain=bool(has_ues.all() and has_backhaul.all()),
         chunks=_chunks(starts, ues.size),
+    )
+
+
+def _unsorted(edge_of_ue: IntArray) -> str:
+    ue = int(np.argmax(edge_of_ue[1:] < edge_of_ue[:-1])) + 1
+    return (
+        f"edge_of_ue[{ue}] is {edge_of_ue[ue]} after {edge_of_ue[ue - 1]}; a planner takes UEs sorted by edge "
+        "(hpfl.plan sorts them, and answers in the order given)"
     )
 
 
