@@ -7,6 +7,7 @@ slack `X = O - least_s[k]`, which splits into `g` for the UE phase and `h = X - 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -196,8 +197,9 @@ def for_each_chunk(load: Load, work: Callable[[int], None]) -> None:
         for chunk in range(count):
             work(chunk)
         return
+    contexts = [copy_context() for _ in range(count)]  # what NumPy is told to raise holds in every thread
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, range(count)))
+        list(pool.map(lambda chunk, context: context.run(work, chunk), range(count), contexts))
 
 
 def _chunk_sums(load: Load, chunk: int, curve: LinkCurve) -> tuple[FloatArray, FloatArray, FloatArray]:

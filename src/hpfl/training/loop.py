@@ -9,11 +9,13 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.planning.checking import checked_answer
+from hpfl.planning.deadline import ConvergenceError
+from hpfl.planning.fields import LARGEST
 from hpfl.planning.planners import name_of
 from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.rng import Streams
 from hpfl.training.chronicle import chronicle
-from hpfl.training.cloud import CloudSettings, discounted, hearers, pose, remembered, step
+from hpfl.training.cloud import CloudSettings, DivergedError, discounted, hearers, pose, remembered, step
 from hpfl.training.present import nobody, over_all, without_absent
 from hpfl.training.record import EvaluationSummary, RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
@@ -88,11 +90,22 @@ def _planned(
     present = without_absent(problem, active)
     stream = parts.streams.at("planning", state.round)
     began = parts.stopwatch()
-    answer = parts.planner(present, state.memory, stream)
+    try:
+        answer = parts.planner(present, state.memory, stream)
+    except ConvergenceError as error:
+        raise _explained(error, present) from error
     planning_s = parts.stopwatch() - began
     who = f"round {state.round + 1}: planner {name_of(parts.planner)}"
     plan, memory = checked_answer(answer, present, who)
     return over_all(plan, active), memory, planning_s
+
+
+def _explained(error: ConvergenceError, problem: RoundProblem) -> ArithmeticError:
+    """The planner's own words, unless updates have grown so far that no planner could reckon with them."""
+    largest = float(problem.importance.max())
+    if largest <= LARGEST:
+        return error
+    return DivergedError(f"the squared norm of an edge's update is {largest:g}; try a smaller learning rate")
 
 
 def received(state: TrainState, edges: BoolArray) -> TrainState:
