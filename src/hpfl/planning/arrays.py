@@ -77,7 +77,7 @@ def _read(name: str, value: object) -> NDArray[Any]:
         array = np.asarray(None)
     if array.dtype.kind not in "fiu":
         raise ProblemError(f"{name} is {_kind(value)}; an array of numbers was wanted")
-    return array
+    return array.astype(np.float64, copy=False) if array.dtype.kind == "f" else array
 
 
 def _kind(value: object) -> str:

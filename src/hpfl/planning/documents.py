@@ -18,6 +18,7 @@ from hpfl.planning.fields import (
     column,
     shown,
 )
+from hpfl.planning.ordering import by_edge, with_ues
 from hpfl.planning.problem import FloatArray, IntArray, Plan, RoundProblem
 
 Row = dict[str, Any]
@@ -227,6 +228,8 @@ def _ue_places(first: IntArray) -> Place:
 
 def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[str, Any]:
     """The plan as the object `hpfl plan --json` prints: ids, Hz and seconds; null for the times of links left out."""
+    problem, order = by_edge(problem)
+    plan = plan if order is None else with_ues(plan, order)
     K = plan.scheduled.size
     first = np.searchsorted(problem.edge_of_ue, np.arange(K + 1)).tolist()
     edge_rows = zip(

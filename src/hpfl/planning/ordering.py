@@ -24,7 +24,9 @@ def by_edge(problem: RoundProblem) -> tuple[RoundProblem, IntArray | None]:
 
 def as_given(plan: Plan, order: IntArray | None) -> Plan:
     """A plan of sorted UEs, for the UEs in the order they came in."""
-    if order is None:
-        return plan
-    back = np.argsort(order, kind="stable")
-    return replace(plan, **{name: getattr(plan, name)[back] for name in _PLAN})
+    return plan if order is None else with_ues(plan, np.argsort(order, kind="stable"))
+
+
+def with_ues(plan: Plan, order: IntArray) -> Plan:
+    """The same plan, with the UEs in this order."""
+    return replace(plan, **{name: getattr(plan, name)[order] for name in _PLAN})
