@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 
 from hpfl.config import Config, ConfigError, load, preset
 from hpfl.experiment import Hooks, RunResult, run
+from hpfl.planning.checking import PlanError
+from hpfl.planning.fields import ProblemError
 from hpfl.planning.planners import PLANNERS, plan
 from hpfl.planning.problem import Plan, RoundProblem
 
@@ -19,6 +21,8 @@ __all__ = [
     "ConfigError",
     "Hooks",
     "Plan",
+    "PlanError",
+    "ProblemError",
     "RoundProblem",
     "RunResult",
     "__version__",

@@ -7,8 +7,9 @@ import pytest
 from paper_network import paper_network
 
 import hpfl
+from hpfl.planning.bandwidth import allocate
 from hpfl.planning.checking import PlanError, checked_answer
-from hpfl.planning.outcome import finished
+from hpfl.planning.outcome import finish_plan, finished
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Stream
 
@@ -116,8 +117,8 @@ def test_an_answer_that_is_no_plan_is_refused(answer, said):
         ({"objective": -1e9}, "says that its objective is -1e+09; that of its set and latency is "),
         ({"objective": float("nan")}, "says that its objective is nan; "),
         ({"lower_bound": 1e9}, "says that no plan is below 1e+09; its own objective is "),
-        ({"lower_bound": float("-inf")}, "says that no plan is below -inf; its own objective is "),
-        ({"relative_gap": float("nan")}, "has a relative_gap of nan; it must be finite"),
+        ({"lower_bound": float("nan")}, "says that no plan is below nan; its own objective is "),
+        ({"relative_gap": float("nan")}, "has a relative_gap of nan; it must be zero or positive"),
     ],
 )
 def test_a_plan_that_breaks_a_limit_or_a_promise_is_refused(changes, said):
@@ -153,6 +154,11 @@ def test_a_planner_may_lower_powers_and_leave_bandwidth_to_links_that_are_done()
     own = replace(plan, ue_bandwidth_hz=hz, **vars(times))
     own = replace(own, objective=problem.objective(own.scheduled, own.round_latency_s))
     checked_answer((own, {}), problem, "planner mine")
+
+
+def test_a_planner_without_a_bound_may_say_so():
+    unbounded = finish_plan(PROBLEM, allocate(PROBLEM, PLAN.scheduled), "mine", lower_bound=float("-inf"))
+    checked_answer((unbounded, {}), PROBLEM, "planner mine")
 
 
 def test_a_plan_beyond_the_cap_passes_if_it_says_so():

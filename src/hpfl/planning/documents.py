@@ -1,6 +1,7 @@
 """Planning problems and plans as JSON: read strictly, every fault named with its place; written in one fixed shape."""
 
 import json
+import math
 from collections.abc import Mapping
 from itertools import chain, pairwise
 from typing import Any, NoReturn
@@ -247,8 +248,8 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
         "scheduled": [name for name, chosen in zip(problem.names, plan.scheduled, strict=True) if chosen],
         "round_latency_s": float(plan.round_latency_s),
         "objective": float(plan.objective),
-        "lower_bound": float(plan.lower_bound),
-        "relative_gap": float(plan.relative_gap),
+        "lower_bound": _finite(plan.lower_bound),
+        "relative_gap": _finite(plan.relative_gap),
         "exceeds_cap": bool(plan.exceeds_cap),
         "planning_s": float(planning_s),
         "edges": [
@@ -267,6 +268,11 @@ def _ue_rows(problem: RoundProblem, plan: Plan, first: list[int]) -> list[Row]:
         strict=True,
     )
     return [{"id": i, "bandwidth_hz": b, "power_w": p, "upload_s": u} for i, b, p, u in columns]
+
+
+def _finite(value: float) -> float | None:
+    """A number, or null where no bound is known."""
+    return float(value) if math.isfinite(value) else None
 
 
 def _nullable(seconds: FloatArray) -> list[float | None]:
