@@ -95,5 +95,5 @@ def test_updates_that_have_grown_beyond_all_bounds_are_a_diverged_run():
         def observe(self, state):
             return replace(world.executor.observe(state), importance=np.full(4, np.inf))
 
-    with pytest.raises(DivergedError, match="squared norm of an edge's update is inf"):
+    with pytest.raises(DivergedError, match="an edge's update has a squared norm of inf"):
         play_round(world.state, replace(world.parts, executor=Grown()), world.settings)

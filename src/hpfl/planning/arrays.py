@@ -137,6 +137,8 @@ def _ids(name: str, value: Sequence[str] | None, edge: IntArray) -> tuple[str, .
     ids = (value,) if isinstance(value, str) else tuple(value)
     if len(ids) != edge.size:
         raise ProblemError(f"{name} has {len(ids)} names; {edge.size} were wanted")
+    if set(map(type, ids)) == {str} and "" not in ids and len(set(zip(edge.tolist(), ids, strict=True))) == len(ids):
+        return ids
     seen: dict[tuple[int, str], int] = {}
     for index, (group, given) in enumerate(zip(edge.tolist(), ids, strict=True)):
         if not isinstance(given, str) or not given:

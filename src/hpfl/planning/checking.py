@@ -60,7 +60,7 @@ def _told(value: object) -> str:
 
 
 def _kinds(problem: RoundProblem, plan: Plan) -> Iterator[str]:
-    """Arrays of the right lengths, finite figures, known words."""
+    """Arrays of the right lengths, numbers where numbers belong, known words."""
     K, N = problem.num_edges, problem.num_ues
     yield from _shaped("scheduled", plan.scheduled, K, "b", "truth values")
     if plan.hears is not None:

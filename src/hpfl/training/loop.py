@@ -93,19 +93,14 @@ def _planned(
     try:
         answer = parts.planner(present, state.memory, stream)
     except ConvergenceError as error:
-        raise _explained(error, present) from error
+        largest = float(present.importance.max())
+        if largest <= LARGEST:
+            raise
+        raise DivergedError(f"an edge's update has a squared norm of {largest:g}; lower the learning rate") from error
     planning_s = parts.stopwatch() - began
     who = f"round {state.round + 1}: planner {name_of(parts.planner)}"
     plan, memory = checked_answer(answer, present, who)
     return over_all(plan, active), memory, planning_s
-
-
-def _explained(error: ConvergenceError, problem: RoundProblem) -> ArithmeticError:
-    """The planner's own words, unless updates have grown so far that no planner could reckon with them."""
-    largest = float(problem.importance.max())
-    if largest <= LARGEST:
-        return error
-    return DivergedError(f"the squared norm of an edge's update is {largest:g}; try a smaller learning rate")
 
 
 def received(state: TrainState, edges: BoolArray) -> TrainState:
