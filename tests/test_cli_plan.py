@@ -2,6 +2,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import typer
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from hpfl import cli_plan
 from hpfl.cli_plan import plan_command
+from hpfl.planning.planners import PLANNERS
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command("plan")(plan_command)
@@ -175,3 +177,23 @@ def test_a_terminal_without_unicode_gets_plain_letters(problem_file):
     result = subprocess.run(command, capture_output=True, check=True, env={"PYTHONIOENCODING": "ascii"})
     assert b"####" in result.stdout
     assert result.stdout.isascii()
+
+
+def test_a_plan_beyond_the_cap_is_said_in_every_form(problem_file):
+    shown, written = run(problem_file, "--planner", "full"), run(problem_file, "--planner", "full", "--json")
+    assert "full: 3 of 3 edges upload (more than the 2 wanted)" in shown.stdout
+    assert json.loads(written.stdout)["exceeds_cap"] is True
+    for result in (shown, written):
+        assert result.stderr == "hpfl plan: planner full schedules 3 edges, beyond max_edges = 2\n"
+    within = run(problem_file, "--planner", "random", "--json")
+    assert (json.loads(within.stdout)["exceeds_cap"], within.stderr) == (False, "")
+
+
+def test_a_planner_that_breaks_the_cap_or_the_budget_is_refused_with_the_figures(problem_file, monkeypatch):
+    def crowded(problem, memory, stream):
+        plan, memory = PLANNERS.get("full")(problem, memory, stream)
+        return replace(plan, exceeds_cap=False), memory
+
+    monkeypatch.setitem(PLANNERS._parts, "crowded", crowded)
+    said = refused(run(problem_file, "--planner", "crowded"))
+    assert said.endswith("planner crowded schedules 3 edges of at most 2, and does not say so (exceeds_cap)")

@@ -12,6 +12,8 @@ from hpfl.config import Config, ConfigError, load, preset
 from hpfl.data.dataset import DatasetError
 from hpfl.data.federated import FederatedData
 from hpfl.experiment import Hooks, RunResult, run
+from hpfl.planning.checking import PlanError
+from hpfl.planning.fields import ProblemError
 from hpfl.planning.planners import PLANNERS, plan
 from hpfl.planning.problem import Plan, RoundProblem
 
@@ -23,6 +25,8 @@ __all__ = [
     "FederatedData",
     "Hooks",
     "Plan",
+    "PlanError",
+    "ProblemError",
     "RoundProblem",
     "RunResult",
     "__version__",

@@ -12,6 +12,7 @@ from hpfl.data.dataset import DatasetError
 from hpfl.data.shards import PartitionError
 from hpfl.learning import LearningError, NonFiniteUpdateError
 from hpfl.planning.bandwidth import InfeasibleError
+from hpfl.planning.checking import PlanError
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError
@@ -29,6 +30,7 @@ REFUSALS = (
     LearningError,
     InfeasibleError,
     ConvergenceError,
+    PlanError,
 )
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from hpfl.planning.documents import plan_to_json, problem_from_json
-from hpfl.planning.planners import PLANNERS, advice, certified, first_plan
+from hpfl.planning.planners import PLANNERS, advice, caution, certified, plan
 from hpfl.registry import UnknownNameError
 from hpfl.reporting.plans import print_plan
 
@@ -21,10 +21,14 @@ BAD_INPUT = 2
 def plan_command(
     file: Annotated[str, typer.Argument(metavar="FILE.json", help="The problem; - reads standard input.")],
     planner: Annotated[
-        str, typer.Option(help="joint, fastest, alternating, paper, full, random or shpfl (docs/planning.md).")
+        str,
+        typer.Option(
+            help="joint, fastest, alternating, paper, full, random, shpfl, round-robin or random-cycle "
+            "(docs/planning.md)."
+        ),
     ] = "joint",
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as one JSON object.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the planners that draw: random and shpfl.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the planners that draw: random, shpfl and random-cycle.")] = 0,
 ) -> None:
     """Choose who uploads this round and give every link its bandwidth.
 
@@ -58,16 +62,16 @@ def run_plan_command(source: str, *, planner: str, as_json: bool, seed: int) -> 
         PLANNERS.get(planner)  # a misspelt name is worth no reading
         problem = problem_from_json(read_source(source))
         started_s = time.perf_counter()
-        first = first_plan(problem, planner, seed=seed)
+        made = plan(problem, planner, seed=seed, certify=False)
         planning_s = time.perf_counter() - started_s
-        made = certified(problem, first)
+        made = certified(problem, made)
     except UnknownNameError as error:
         return _complain(f"{error}")
     except (ValueError, ArithmeticError) as error:
         return _complain(f"{_place(source)}: {error}")
     except OSError as error:
         return _complain(f"{_place(source)}: {error.strerror or error}")
-    for line in advice(problem):
+    for line in (*advice(problem), *caution(problem, made)):
         print(f"hpfl plan: {line}", file=sys.stderr)
     if as_json:
         print(json.dumps(plan_to_json(problem, made, planning_s), allow_nan=False))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.bandwidth import allocate
+from hpfl.planning.checking import checked_answer
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import RoundProblem
 from hpfl.rng import Streams
@@ -88,6 +89,14 @@ def test_the_set_is_allowed(name, problem):
     assert plan.scheduled[problem.staleness >= problem.staleness_bound].all()
     assert plan.exceeds_cap == (plan.scheduled.sum() > most)
     assert not plan.exceeds_cap or name == "full"
+
+
+@planners
+@settings(deadline=None, max_examples=40)
+@given(problem=problems)
+def test_the_plan_passes_the_check_of_every_run(name, problem):
+    answer = PLANNERS.get(name)(problem, {}, Streams(3).at("planning"))
+    assert checked_answer(answer, problem, name) == answer
 
 
 @planners

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from deployment_nodes import Nodes, Proxy, Tiny, audit_script, until
 
 from hpfl.deployment.audit import AuditLog
 from hpfl.learning import NonFiniteUpdateError
+from hpfl.planning.checking import PlanError
+from hpfl.planning.planners import PLANNERS
 from hpfl.training.cloud import DivergedError
 
 MANY = "training.rounds=1000"
@@ -251,3 +254,18 @@ def test_one_edge_that_cannot_compute_does_not_end_the_run_while_another_is_away
         nodes.play(1)
         assert nodes.record.aggregated == (0,)
         assert nodes.state.round == 3
+
+
+def test_a_planner_that_hands_out_more_than_there_is_ends_the_run_with_the_figures(certificates):
+    def wide(problem, memory, stream):
+        plan, memory = PLANNERS.get("full")(problem, memory, stream)
+        wider = {"ue_bandwidth_hz": 8.0 * plan.ue_bandwidth_hz, "edge_bandwidth_hz": 8.0 * plan.edge_bandwidth_hz}
+        return replace(plan, **wider), memory
+
+    with Nodes(certificates, MANY, tiny=True) as nodes:
+        nodes.start_all()
+        nodes.play(1)
+        nodes.deployment = replace(nodes.deployment, parts=replace(nodes.deployment.parts, planner=wide))
+        with pytest.raises(PlanError, match="round 2: planner wide hands out 40 MHz of 5 MHz"):
+            nodes.play(1)
+        assert nodes.state.round == 1

@@ -79,6 +79,24 @@ def test_edges_at_the_bound_stay():
     assert plan.scheduled[[1, 3]].all()
 
 
+def starved_network(seed, K, ues):
+    """Deep fades, so that edges are too slow for early deadlines, and one UE whose joules can never suffice."""
+    draws = np.random.default_rng(seed)
+    energy_j = np.full(K * ues, 1e9)
+    energy_j[draws.integers(K * ues)] = 1e-30
+    problem = paper_network(seed, K=K, ues=ues, max_edges=K, ue_energy_j=energy_j)
+    return replace(problem, ue_gain=problem.ue_gain * 10.0 ** -draws.uniform(0.0, 5.0, K * ues))
+
+
+@pytest.mark.parametrize(("K", "ues", "seeds"), [(6, 4, 40), (60, 3, 8)])
+def test_an_edge_that_can_never_finish_does_not_stop_the_others(K, ues, seeds):
+    for seed in range(seeds):
+        problem = starved_network(seed, K, ues)
+        plan, _ = alternating_plan(problem, {}, STREAM)
+        assert plan.scheduled[problem.able].any()
+        assert not plan.scheduled[~problem.able].any()
+
+
 def test_rounds_that_take_no_time_are_found():
     problem = paper_network(
         3, K=3, ues=2, rho=0.01, ue_bits=np.array([0, 0, 1e6, 1e6, 1e6, 1e6]), edge_bits=np.array([0, 1e6, 1e6])

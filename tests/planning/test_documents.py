@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.documents import plan_to_json, problem_from_json
-from hpfl.planning.fields import DocumentError
+from hpfl.planning.fields import ProblemError
 from hpfl.planning.problem import Plan, RoundProblem
 
 
@@ -58,7 +58,7 @@ def changed(path, value):
 
 def complaint(document):
     text = document if isinstance(document, str | bytes) else json.dumps(document)
-    with pytest.raises(DocumentError) as caught:
+    with pytest.raises(ProblemError) as caught:
         problem_from_json(text)
     message = str(caught.value)
     assert message.isprintable(), "one line, nothing a terminal would act on"
@@ -97,7 +97,7 @@ def test_a_problem_reads_itself_from_text_bytes_and_objects():
         problem = RoundProblem.from_json(source)
         assert (problem.num_edges, problem.num_ues, problem.phi) == (2, 3, 9.33)
         assert problem.ue_gain.tolist() == [1e-7, 2e-7, 3e-7]
-    with pytest.raises(DocumentError, match="bandwidth_hz"):
+    with pytest.raises(ProblemError, match="bandwidth_hz"):
         RoundProblem.from_json("{}")
 
 
@@ -239,7 +239,7 @@ def test_whatever_stands_in_a_place_is_read_or_refused_in_one_line(path, value):
     text = json.dumps(changed(path, value))
     try:
         problem = problem_from_json(text)
-    except DocumentError:
+    except ProblemError:
         complaint(text)
         return
     for array in (problem.edge_gain, problem.edge_bits, problem.ue_bits, problem.importance, problem.compute_s):
@@ -271,6 +271,7 @@ def test_the_answer_has_exactly_the_documented_shape():
         "objective": -1.25,
         "lower_bound": -1.5,
         "relative_gap": 0.125,
+        "exceeds_cap": False,
         "planning_s": 0.004,
         "edges": [
             {

@@ -8,7 +8,8 @@ from hpfl.planning.bandwidth import InfeasibleError, allocate
 from hpfl.planning.filling import fill_at_equal_speed
 from hpfl.planning.outcome import realise
 from hpfl.planning.paper import edge_scheduling
-from hpfl.planning.planners import plan
+from hpfl.planning.planners import PLANNERS, plan
+from hpfl.rng import Stream
 
 EVERYBODY = np.ones(20, dtype=bool)
 
@@ -121,6 +122,24 @@ def test_at_most_the_cap_pass_and_the_most_important_come_first():
 
 def test_where_no_edge_passes_the_best_scoring_one_uploads():
     assert chosen([0, 0, 0, 0, 0], [5, 4, 3, 4, 5], max_edges=3) == [2]
+
+
+def test_where_no_edge_passes_scores_that_differ_by_rounding_are_ties_for_the_most_important():
+    noise = 1.0 + np.array([0.0, -3e-14, 2e-14, -1e-13, 5e-14])
+    assert chosen([1, 3, 2, 1, 3], 1e20 * noise, max_edges=3) == [1]
+    assert chosen([0, 0, 0, 0, 0], 7.0 * noise, max_edges=3) == [0]
+
+
+def test_where_no_edge_passes_a_score_better_by_more_than_rounding_wins():
+    assert chosen([1, 3, 2, 1, 3], 1e20 * (1.0 + np.array([0.0, 0.0, 0.0, -1e-6, 0.0])), max_edges=3) == [3]
+
+
+@pytest.mark.parametrize("rho", [0.0, 1e-15])
+def test_edges_that_end_together_are_told_apart_by_importance_and_not_by_rounding(rho):
+    for seed in range(40):
+        problem = paper_network(seed, K=6, ues=3, rho=rho)
+        plan, _ = PLANNERS.get("paper")(problem, {}, Stream(0, "planning"))
+        assert np.flatnonzero(plan.scheduled).tolist() == [int(np.argmax(problem.importance))]
 
 
 def test_edges_at_the_bound_upload_even_beyond_the_cap_and_take_seats():

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,9 @@ from paper_network import paper_network
 from hpfl.planning.bandwidth import InfeasibleError, allocate
 from hpfl.planning.baselines import equal_split, quick_bound, random_set
 from hpfl.planning.deadline import ConvergenceError
-from hpfl.planning.planners import PLANNERS, advice, plan
+from hpfl.planning.outcome import finish_plan
+from hpfl.planning.planners import PLANNERS, advice, caution, plan
+from hpfl.planning.problem import Plan
 from hpfl.registry import UnknownNameError
 from hpfl.rng import Streams
 
@@ -17,7 +20,8 @@ def drawn(problem, round_index=0, seed=0):
 
 
 def test_the_shipped_planners_have_their_names():
-    assert {"joint", "alternating", "paper", "full", "random", "shpfl"} <= set(PLANNERS)
+    baselines = {"full", "random", "shpfl", "round-robin", "random-cycle"}
+    assert {"joint", "alternating", "paper", "fastest", "scripted"} | baselines <= set(PLANNERS)
 
 
 def test_an_unknown_planner_is_answered_with_the_known_ones():
@@ -155,3 +159,55 @@ def test_a_plan_keeps_its_own_bound_where_the_tight_one_cannot_be_found(monkeypa
     monkeypatch.setattr("hpfl.planning.planners.joint", unsettled)
     problem = paper_network()
     assert plan(problem, "paper").lower_bound == quick_bound(problem)
+
+
+def test_without_a_memory_the_plan_comes_alone_and_with_one_in_a_pair():
+    alone = plan(paper_network(), "fastest")
+    made, memory = plan(paper_network(), "fastest", memory={})
+    assert isinstance(alone, Plan)
+    assert made.round_latency_s == alone.round_latency_s
+    assert json.loads(json.dumps(memory)) == memory != {}
+
+
+@pytest.mark.parametrize("name", PLANNERS.names())
+def test_planning_round_after_round_is_what_a_run_does(name):
+    ours, theirs = {}, {}
+    for t in range(4):
+        problem = paper_network(t, K=6, ues=2, staleness=np.zeros(6, dtype=np.int64), max_edges=2)
+        made, ours = plan(problem, name, memory=ours, seed=5, round=t, certify=False)
+        expected, theirs = PLANNERS.get(name)(problem, theirs, Streams(5).at("planning", t))
+        np.testing.assert_array_equal(made.scheduled, expected.scheduled)
+        np.testing.assert_array_equal(made.ue_bandwidth_hz, expected.ue_bandwidth_hz)
+    assert ours == theirs
+
+
+def test_the_memory_that_is_handed_in_stays_as_it_is():
+    before = {"cycle": ["2", "0", "1"], "last": "0"}
+    made, after = plan(paper_network(K=3, ues=2), "round-robin", memory=before)
+    assert before == {"cycle": ["2", "0", "1"], "last": "0"}
+    assert np.flatnonzero(made.scheduled).tolist() == [1]
+    assert after["last"] == "1"
+
+
+def test_a_plan_without_a_certificate_has_the_bound_of_its_planner():
+    problem = paper_network(1)
+    assert plan(problem, "random", certify=False).lower_bound == quick_bound(problem)
+    assert plan(problem, "random").lower_bound > quick_bound(problem)
+
+
+def test_a_planner_may_be_a_function():
+    def mine(problem, memory, stream):
+        return finish_plan(
+            problem, allocate(problem, problem.able), "mine", lower_bound=-np.inf, exceeds_cap=True
+        ), memory
+
+    made = plan(paper_network(), mine)
+    assert made.planner == "mine"
+    assert made.scheduled.all()
+    assert np.isfinite(made.lower_bound)
+
+
+def test_a_plan_beyond_the_cap_is_pointed_out():
+    problem = paper_network(max_edges=4)
+    assert caution(problem, plan(problem, "full")) == ("planner full schedules 20 edges, beyond max_edges = 4",)
+    assert caution(problem, plan(problem, "random")) == ()

@@ -1,6 +1,7 @@
 """Planning problems and plans as JSON: read strictly, every fault named with its place; written in one fixed shape."""
 
 import json
+import math
 from collections.abc import Mapping
 from itertools import chain, pairwise
 from typing import Any, NoReturn
@@ -12,12 +13,13 @@ from hpfl.planning.fields import (
     SKETCH,
     TOP_FIELDS,
     UE_FIELDS,
-    DocumentError,
     Field,
     Place,
+    ProblemError,
     column,
     shown,
 )
+from hpfl.planning.ordering import by_edge, with_ues
 from hpfl.planning.problem import FloatArray, IntArray, Plan, RoundProblem
 
 Row = dict[str, Any]
@@ -27,7 +29,7 @@ _UE_OPTIONAL = frozenset({"id", "bits", "noise_w_per_hz", "energy_j"})
 
 
 def problem_from_json(source: str | bytes | Mapping[str, Any]) -> RoundProblem:
-    """The round problem a JSON text (or the object parsed from it) describes; `DocumentError` names what is wrong."""
+    """The round problem a JSON text (or the object parsed from it) describes; `ProblemError` names what is wrong."""
     top = _parse(source) if isinstance(source, str | bytes) else dict(source)
     _check_rows([top], frozenset(TOP_FIELDS) | {"edges"}, frozenset(), lambda _: "")
     numbers = {key: _number(top, key, field) for key, field in TOP_FIELDS.items()}
@@ -69,6 +71,7 @@ def _assemble(
         sketches=_sketches(edges),
         edge_ids=_ids(edges, np.array([0, len(edges)]), _edge_place),
         ue_ids=_ids(ues, first, ue_place),
+        trusted=True,  # column by column, with places of the document
     )
 
 
@@ -77,17 +80,17 @@ def _parse(text: str | bytes) -> Row:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         top = json.loads(decoded, object_pairs_hook=_row)
     except UnicodeDecodeError as error:
-        raise DocumentError(f"byte {error.start} is not UTF-8 text; a JSON file was wanted") from None
+        raise ProblemError(f"byte {error.start} is not UTF-8 text; a JSON file was wanted") from None
     except json.JSONDecodeError as error:
-        raise DocumentError(f"line {error.lineno}, column {error.colno} is not JSON: {error.msg}") from None
+        raise ProblemError(f"line {error.lineno}, column {error.colno} is not JSON: {error.msg}") from None
     except RecursionError:
-        raise DocumentError(
+        raise ProblemError(
             "the document is nested far too deeply; edges and their ues are all the depth there is"
         ) from None
     except ValueError as error:  # Python refuses whole numbers of more than some 4,300 digits
-        raise DocumentError(f"a number in the document cannot be read: {error}") from None
+        raise ProblemError(f"a number in the document cannot be read: {error}") from None
     if not isinstance(top, dict):
-        raise DocumentError(f"the document is {shown(top)}; a JSON object was wanted")
+        raise ProblemError(f"the document is {shown(top)}; a JSON object was wanted")
     return top
 
 
@@ -109,12 +112,12 @@ class _Twice:
 
 def _list_of_rows(value: object, place: str) -> list[Row]:
     if not isinstance(value, list):
-        raise DocumentError(f"{place} is {shown(value)}; a list of objects was wanted")
+        raise ProblemError(f"{place} is {shown(value)}; a list of objects was wanted")
     if not value:
-        raise DocumentError(f"{place} is empty; at least one was wanted")
+        raise ProblemError(f"{place} is empty; at least one was wanted")
     if set(map(type, value)) != {dict}:
         index = next(i for i, item in enumerate(value) if not isinstance(item, dict))
-        raise DocumentError(f"{place}[{index}] is {shown(value[index])}; an object was wanted")
+        raise ProblemError(f"{place}[{index}] is {shown(value[index])}; an object was wanted")
     return value
 
 
@@ -132,12 +135,12 @@ def _refuse_keys(keys: list[Any], known: frozenset[str], required: frozenset[str
     prefix = f"{place}." if place else ""
     for key in keys:
         if isinstance(key, _Twice):
-            raise DocumentError(f"{prefix}{_name(key.key)} is given twice")
+            raise ProblemError(f"{prefix}{_name(key.key)} is given twice")
     for key in keys:
         if key not in known:
-            raise DocumentError(f"{prefix}{_name(key)} is unknown; {place or 'the document'} may have {_listed(known)}")
+            raise ProblemError(f"{prefix}{_name(key)} is unknown; {place or 'the document'} may have {_listed(known)}")
     missing = sorted(required - set(keys))
-    raise DocumentError(f"{prefix}{missing[0]} is missing; {place or 'the document'} needs {_listed(required)}")
+    raise ProblemError(f"{prefix}{missing[0]} is missing; {place or 'the document'} needs {_listed(required)}")
 
 
 def _listed(keys: frozenset[str]) -> str:
@@ -173,13 +176,13 @@ def _sketches(edges: list[Row]) -> FloatArray | None:
         return None
     for k, edge in enumerate(edges):
         if "sketch" not in edge:
-            raise DocumentError(f"edges[{k}].sketch is missing; either every edge has a sketch or none")
+            raise ProblemError(f"edges[{k}].sketch is missing; either every edge has a sketch or none")
         if not isinstance(edge["sketch"], list) or not edge["sketch"]:
-            raise DocumentError(f"edges[{k}].sketch is {shown(edge['sketch'])}; a list of numbers was wanted")
+            raise ProblemError(f"edges[{k}].sketch is {shown(edge['sketch'])}; a list of numbers was wanted")
     length = len(edges[0]["sketch"])
     for k, edge in enumerate(edges):
         if len(edge["sketch"]) != length:
-            raise DocumentError(f"edges[{k}].sketch has {len(edge['sketch'])} entries; edges[0].sketch has {length}")
+            raise ProblemError(f"edges[{k}].sketch has {len(edge['sketch'])} entries; edges[0].sketch has {length}")
     flat = list(chain.from_iterable(edge["sketch"] for edge in edges))
     entries = column(flat, SKETCH, lambda i: f"edges[{i // length}].sketch[{i % length}]")
     return entries.reshape(len(edges), length)
@@ -191,7 +194,7 @@ def _ids(rows: list[Row], first: IntArray, place: Place) -> tuple[str, ...]:
     if set(map(type, ids)) != {str} or "" in ids:
         for index, (row, given) in enumerate(zip(rows, ids, strict=True)):
             if "id" in row and (not isinstance(given, str) or not given):
-                raise DocumentError(f"{place(index)}.id is {shown(given)}; an id must be a string that is not empty")
+                raise ProblemError(f"{place(index)}.id is {shown(given)}; an id must be a string that is not empty")
     starts = np.repeat(first[:-1], np.diff(first)).tolist()
     named = [
         str(i - start) if given is None else given for i, (given, start) in enumerate(zip(ids, starts, strict=True))
@@ -207,7 +210,7 @@ def _refuse_twin(ids: list[str], low: int, high: int, place: Place) -> NoReturn:
     for index in range(low, high):
         if ids[index] in seen:
             twin = place(seen[ids[index]])
-            raise DocumentError(f"{place(index)}.id is {shown(ids[index])}, as is that of {twin}; ids must differ")
+            raise ProblemError(f"{place(index)}.id is {shown(ids[index])}, as is that of {twin}; ids must differ")
         seen[ids[index]] = index
     raise AssertionError("called with ids that differ")
 
@@ -226,6 +229,8 @@ def _ue_places(first: IntArray) -> Place:
 
 def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[str, Any]:
     """The plan as the object `hpfl plan --json` prints: ids, Hz and seconds; null for the times of links left out."""
+    problem, order = by_edge(problem)
+    plan = plan if order is None else with_ues(plan, order)
     K = plan.scheduled.size
     first = np.searchsorted(problem.edge_of_ue, np.arange(K + 1)).tolist()
     edge_rows = zip(
@@ -243,8 +248,9 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
         "scheduled": [name for name, chosen in zip(problem.names, plan.scheduled, strict=True) if chosen],
         "round_latency_s": float(plan.round_latency_s),
         "objective": float(plan.objective),
-        "lower_bound": float(plan.lower_bound),
-        "relative_gap": float(plan.relative_gap),
+        "lower_bound": _finite(plan.lower_bound),
+        "relative_gap": _finite(plan.relative_gap),
+        "exceeds_cap": bool(plan.exceeds_cap),
         "planning_s": float(planning_s),
         "edges": [
             dict(zip(keys, row, strict=True)) | {"ues": ues[first[k] : first[k + 1]]} for k, row in enumerate(edge_rows)
@@ -262,6 +268,11 @@ def _ue_rows(problem: RoundProblem, plan: Plan, first: list[int]) -> list[Row]:
         strict=True,
     )
     return [{"id": i, "bandwidth_hz": b, "power_w": p, "upload_s": u} for i, b, p, u in columns]
+
+
+def _finite(value: float) -> float | None:
+    """A number, or null where no bound is known."""
+    return float(value) if math.isfinite(value) else None
 
 
 def _nullable(seconds: FloatArray) -> list[float | None]:

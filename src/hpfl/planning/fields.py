@@ -1,22 +1,23 @@
-"""What each number of a planning document may be, checked a whole column at a time."""
+"""What each number of a planning problem may be, whether a document or arrays say it, a whole column at a time."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hpfl.planning.problem import BoolArray, FloatArray
-
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 Place = Callable[[int], str]
 
-# Beyond these no unit makes sense, and within them no product of a planner's arithmetic overflows.
-SMALLEST, LARGEST = 1e-60, 1e60
+SMALLEST, LARGEST = 1e-60, 1e60  # beyond these no unit makes sense
 MOST_WHOLE = float(2**53)
 
 
-class DocumentError(ValueError):
-    """A planning document that cannot be used; the message is one line that names the place."""
+class ProblemError(ValueError):
+    """A planning problem that cannot be used; the message is one line that names the place."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,31 @@ class Field:
     zero: bool = False
     whole: bool = False
 
-    def allowed(self, numbers: FloatArray) -> BoolArray:
+    def allowed(self, numbers: NDArray[Any]) -> BoolArray:
         """Which of the numbers may stand here; NaN and infinities never may."""
         inside = (numbers >= self.low) & (numbers <= self.high)
         if self.zero:
             inside |= numbers == 0
         return inside & (numbers == np.floor(numbers)) if self.whole else inside
 
+    def first_wrong(self, numbers: NDArray[Any]) -> int | None:
+        """Where the first of the numbers stands that may not; None where all may, found in two passes."""
+        if numbers.size and not self.whole and self.low <= numbers.min() and numbers.max() <= self.high:
+            return None
+        allowed = self.allowed(numbers)
+        return None if allowed.all() else int(np.argmin(allowed))
+
+    def refuse(self, value: object, place: str) -> NoReturn:
+        """Say that `value` may not stand in a place, and what may."""
+        raise ProblemError(f"{place} is {shown(value)}; {self.wanted(value)}")
+
     def wanted(self, value: object) -> str:
         """What should have stood in the place of `value`, in words."""
         if not _is_number(value):
             return f"{self.meaning} must be a number"
-        number = _as_float(value)
-        absurd = np.isfinite(number) and (0 < number < self.low or number > max(self.high, 1e15))
+        number = as_float(value)
+        beyond = number > max(self.high, 1e15) or number < self.low < 0
+        absurd = np.isfinite(number) and (0 < number < self.low or beyond)
         return f"{self.meaning} must {self.must}" + (f" (between {self.low:g} and {self.high:g})" if absurd else "")
 
 
@@ -53,6 +66,7 @@ NOISE = Field("a noise density in W/Hz")
 BITS = Field("a number of bits still to send", NOT_NEGATIVE, zero=True)
 ENERGY_J = Field("an energy budget in J")
 SECONDS = Field("a compute time in s", NOT_NEGATIVE, low=0.0)
+OVERHEAD_S = Field("what a round takes beside its uploads in s", NOT_NEGATIVE, low=0.0)
 IMPORTANCE = Field("an importance (a squared norm)", NOT_NEGATIVE, low=0.0)
 STALENESS = Field("a staleness in rounds", "be a whole number, 0 or more", low=0.0, high=MOST_WHOLE, whole=True)
 SKETCH = Field("an entry of a sketch", "be finite", low=-LARGEST)
@@ -91,19 +105,21 @@ UE_FIELDS = {
 def column(values: Sequence[object], field: Field, place: Place) -> FloatArray:
     """The values as one array; the first that may not stand here is refused, with its place from `place(index)`."""
     if not set(map(type, values)) <= {int, float}:
-        _refuse((not _is_number(value) for value in values), values, field, place)
+        for index, value in enumerate(values):
+            if not _is_number(value):
+                field.refuse(value, place(index))
     try:
         numbers = np.array(values, dtype=np.float64)
     except OverflowError:  # a whole number of hundreds of digits
-        numbers = np.array([_as_float(value) for value in values])
-    allowed = field.allowed(numbers)
-    if not allowed.all():
-        _refuse((~allowed).tolist(), values, field, place)
+        numbers = np.array([as_float(value) for value in values])
+    wrong = field.first_wrong(numbers)
+    if wrong is not None:
+        field.refuse(values[wrong], place(wrong))
     return numbers
 
 
 def shown(value: object) -> str:
-    """A value as it stood in the document, on one line and not too long."""
+    """A value as it stood in the problem, on one line and not too long."""
     try:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -111,17 +127,12 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _refuse(wrong: Iterable[bool], values: Sequence[object], field: Field, place: Place) -> None:
-    for index, is_wrong in enumerate(wrong):
-        if is_wrong:
-            raise DocumentError(f"{place(index)} is {shown(values[index])}; {field.wanted(values[index])}")
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _as_float(value: object) -> float:
+def as_float(value: object) -> float:
+    """A number as a float; infinite where it has hundreds of digits."""
     try:
         return float(value)  # type: ignore[arg-type]
     except OverflowError:

@@ -7,12 +7,14 @@ slack `X = O - least_s[k]`, which splits into `g` for the UE phase and `h = X - 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from hpfl.planning.fields import ProblemError
 from hpfl.planning.link import LN2, LinkCurve, energy_nats, link_curve
 from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
 
@@ -56,6 +58,8 @@ class Need(NamedTuple):
 
 def load_of(problem: RoundProblem, scheduled: BoolArray) -> Load:
     """The traffic of the scheduled edges; delivered links (0 bits) drop out, and edges that have none but those."""
+    if not problem.is_sorted:
+        raise ProblemError(_unsorted(problem.edge_of_ue))
     sending = problem.ue_bits > 0
     if not scheduled.all():
         sending &= scheduled[problem.edge_of_ue]
@@ -98,6 +102,14 @@ def load_of(problem: RoundProblem, scheduled: BoolArray) -> Load:
         nats_cap=nats_cap,
         plain=bool(has_ues.all() and has_backhaul.all()),
         chunks=_chunks(starts, ues.size),
+    )
+
+
+def _unsorted(edge_of_ue: IntArray) -> str:
+    ue = int(np.argmax(edge_of_ue[1:] < edge_of_ue[:-1])) + 1
+    return (
+        f"edge_of_ue[{ue}] is {edge_of_ue[ue]} after {edge_of_ue[ue - 1]}; a planner takes UEs sorted by edge "
+        "(hpfl.plan sorts them, and answers in the order given)"
     )
 
 
@@ -185,8 +197,9 @@ def for_each_chunk(load: Load, work: Callable[[int], None]) -> None:
         for chunk in range(count):
             work(chunk)
         return
+    contexts = [copy_context() for _ in range(count)]  # what NumPy is told to raise holds in every thread
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, range(count)))
+        list(pool.map(lambda chunk, context: context.run(work, chunk), range(count), contexts))
 
 
 def _chunk_sums(load: Load, chunk: int, curve: LinkCurve) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -65,14 +65,14 @@ def _starts(task: Task, latest_s: float) -> list[BoolArray]:
 
 
 def _by_worth(task: Task, lines: Lines, deadline_s: float) -> BoolArray:
+    """The best set that takes allowed edges by value per Hz; those too slow for the deadline come last."""
     need_hz = np.maximum(lines.intercept - lines.slope * deadline_s, 0.0).max(axis=0)
     worth = task.values / (need_hz + 1e-9 * task.problem.bandwidth_hz)
-    worth = np.where(task.allowed & (lines.least_s < deadline_s), worth, -np.inf)
+    worth = np.where(task.allowed, np.where(lines.least_s < deadline_s, worth, -1.0), -np.inf)
     order = np.argsort(-np.where(task.must, np.inf, worth), kind="stable")[: task.most]
     sums = np.cumsum(lines.intercept[:, order], axis=1), np.cumsum(lines.slope[:, order], axis=1)
     latency_s = np.maximum(_crossing(*sums, task.problem.bandwidth_hz), np.maximum.accumulate(lines.least_s[order]))
     cost = task.latency_weight * latency_s - np.cumsum(task.values[order])
-    cost[~task.allowed[order]] = np.inf
     size = task.least + int(np.argmin(cost[task.least - 1 :]))
     chosen = np.zeros(task.must.size, dtype=np.bool_)
     chosen[order[:size]] = True

@@ -58,12 +58,28 @@ def realise(
         slow_s, slow_w = _at_budget(problem, problem.ue_energy_j, ue_bandwidth_hz)
         over = power_w * upload_s > problem.ue_energy_j
         upload_s, power_w = np.where(over, slow_s, upload_s), np.where(over, slow_w, power_w)
+    return finished(
+        problem, scheduled, member, upload_s=upload_s, ue_power_w=power_w, edge_bandwidth_hz=edge_bandwidth_hz
+    )
+
+
+def finished(
+    problem: RoundProblem,
+    scheduled: BoolArray,
+    member: BoolArray,
+    *,
+    upload_s: FloatArray,
+    ue_power_w: FloatArray,
+    edge_bandwidth_hz: FloatArray,
+) -> Times:
+    """When the scheduled edges are through, whose UEs (`member`) upload in `upload_s` with these powers."""
+    sends = member & (problem.ue_bits > 0)
     phase_s = np.zeros(problem.num_edges)
     np.maximum.at(phase_s, problem.edge_of_ue[sends], (problem.compute_s + upload_s)[sends])
     edge_upload_s = seconds_to_send(np.where(scheduled, problem.edge_bits, 0.0), edge_bandwidth_hz, problem.edge_snr_hz)
     latency_s = np.where(scheduled, phase_s + edge_upload_s, np.nan)
     return Times(
-        ue_power_w=power_w,
+        ue_power_w=ue_power_w,
         upload_s=np.where(member, upload_s, np.nan),
         edge_upload_s=np.where(scheduled, edge_upload_s, np.nan),
         edge_phase_s=np.where(scheduled, phase_s, np.nan),

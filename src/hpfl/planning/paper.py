@@ -15,6 +15,8 @@ from hpfl.planning.outcome import realise
 from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
 from hpfl.rng import Stream
 
+_SAME = 1e-9  # of the terms of a score, what filling leaves between edges that end together
+
 
 def paper(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
     """Algorithm 3: allocate to all, keep the edges whose importance outweighs their latency, allocate to those."""
@@ -34,5 +36,15 @@ def edge_scheduling(problem: RoundProblem, latency_s: FloatArray) -> BoolArray:
     scheduled = problem.must.copy()
     scheduled[passing[np.argsort(-problem.importance[passing], kind="stable")[:seats]]] = True
     if not scheduled.any():
-        scheduled[np.argmax(score)] = True
+        scheduled[_best(score, problem)] = True
     return scheduled
+
+
+def _best(score: FloatArray, problem: RoundProblem) -> int:
+    """The edge of greatest score; of those that differ by rounding alone the most important, then the first.
+
+    Filling ends all edges at one time but for rounding, beside which small importances do not show in a score.
+    """
+    terms = 2.0 * problem.values - score  # `rho phi g + (1 - rho) O`
+    tied = score >= np.max(score) - _SAME * terms[np.argmax(score)]
+    return int(np.argmax(np.where(tied, problem.importance, -1.0)))

@@ -1,44 +1,92 @@
 """All planners by name behind one signature, and the one call that plans a round."""
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import overload
 
 from hpfl.planning.alternating import alternating_plan
 from hpfl.planning.baselines import full, random, shpfl
+from hpfl.planning.checking import checked_answer
+from hpfl.planning.cycles import random_cycle, round_robin
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.fastest import fastest
 from hpfl.planning.joint import joint, joint_plan
+from hpfl.planning.magnitudes import refused_beyond_float64, within_float64
+from hpfl.planning.ordering import as_given, by_edge
 from hpfl.planning.paper import paper
-from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.planning.scripted import scripted
 from hpfl.registry import Registry
-from hpfl.rng import Stream, Streams
-
-Planner = Callable[[RoundProblem, Memory, Stream], tuple[Plan, Memory]]
-"""Plans one round; may learn by the memory it hands on, may draw from the stream, keeps nothing of its own."""
+from hpfl.rng import Streams
 
 PLANNERS: Registry[Planner] = Registry("planner")
-PLANNERS.register("joint")(joint_plan)
-PLANNERS.register("alternating")(alternating_plan)
-PLANNERS.register("paper")(paper)
-PLANNERS.register("full")(full)
-PLANNERS.register("random")(random)
-PLANNERS.register("shpfl")(shpfl)
-PLANNERS.register("scripted")(scripted)
-PLANNERS.register("fastest")(fastest)
+PLANNERS.register("joint")(within_float64(joint_plan))
+PLANNERS.register("alternating")(within_float64(alternating_plan))
+PLANNERS.register("paper")(within_float64(paper))
+PLANNERS.register("full")(within_float64(full))
+PLANNERS.register("random")(within_float64(random))
+PLANNERS.register("shpfl")(within_float64(shpfl))
+PLANNERS.register("round-robin")(within_float64(round_robin))
+PLANNERS.register("random-cycle")(within_float64(random_cycle))
+PLANNERS.register("scripted")(within_float64(scripted))
+PLANNERS.register("fastest")(within_float64(fastest))
 
 SKETCHING = frozenset({"fastest"})
 """Planners to which UEs send sketches of their updates before a round is planned."""
 
 
-def plan(problem: RoundProblem, planner: str = "joint", *, seed: int = 0) -> Plan:
-    """The named planner's plan of one round with the tight lower bound; `seed` is for planners that draw."""
-    return certified(problem, first_plan(problem, planner, seed=seed))
+@overload
+def plan(
+    problem: RoundProblem,
+    planner: str | Planner = ...,
+    *,
+    memory: None = None,
+    seed: int = ...,
+    round: int = ...,
+    certify: bool = ...,
+) -> Plan: ...
 
 
-def first_plan(problem: RoundProblem, planner: str, *, seed: int = 0) -> Plan:
-    """What the planner itself hands back in a first round, with whatever bound it came by."""
-    return PLANNERS.get(planner)(problem, {}, Streams(seed).at("planning"))[0]
+@overload
+def plan(
+    problem: RoundProblem,
+    planner: str | Planner = ...,
+    *,
+    memory: Memory,
+    seed: int = ...,
+    round: int = ...,
+    certify: bool = ...,
+) -> tuple[Plan, Memory]: ...
+
+
+def plan(
+    problem: RoundProblem,
+    planner: str | Planner = "joint",
+    *,
+    memory: Memory | None = None,
+    seed: int = 0,
+    round: int = 0,  # noqa: A002  "round" is the field's own word
+    certify: bool = True,
+) -> Plan | tuple[Plan, Memory]:
+    """The plan of one round, checked; and given a `memory` ({} in the first round), also the one for the next round.
+
+    `planner` is a name or a function. `seed` and `round` are for planners that draw, which draw anew in every round.
+    The lower bound is `joint`'s, which takes as long as planning with `joint`; without `certify` it is the planner's
+    own. UEs may come in any order and are answered in it.
+    """
+    sorted_problem, order = by_edge(problem)
+    chosen = PLANNERS.get(planner) if isinstance(planner, str) else planner
+    stream = Streams(seed).at("planning", round)
+    made, kept = checked_answer(
+        chosen(sorted_problem, {} if memory is None else memory, stream), sorted_problem, f"planner {name_of(chosen)}"
+    )
+    made = as_given(certified(sorted_problem, made) if certify else made, order)
+    return made if memory is None else (made, kept)
+
+
+def name_of(planner: Planner) -> str:
+    """What a planner is called: as it is registered, or else as a function."""
+    found = (name for name in PLANNERS if PLANNERS.get(name) is planner)
+    return next(found, getattr(planner, "__name__", type(planner).__name__))
 
 
 def certified(problem: RoundProblem, made: Plan) -> Plan:
@@ -46,7 +94,8 @@ def certified(problem: RoundProblem, made: Plan) -> Plan:
     if made.planner == "joint":
         return made
     try:
-        tight = joint(problem).lower_bound
+        with refused_beyond_float64(problem):
+            tight = joint(problem).lower_bound
     except ConvergenceError:  # the plan stands, with the bound it came with
         return made
     bound = min(max(made.lower_bound, tight), made.objective)
@@ -68,3 +117,11 @@ def advice(problem: RoundProblem) -> tuple[str, ...]:
             f"{int(problem.must.sum())} edges are at the staleness bound, more than max_edges = {A}; all upload"
         )
     return tuple(lines)
+
+
+def caution(problem: RoundProblem, made: Plan) -> tuple[str, ...]:
+    """What a user should know of a plan: that it goes beyond the cap, where it does."""
+    if not made.exceeds_cap:
+        return ()
+    count = int(made.scheduled.sum())
+    return (f"planner {made.planner} schedules {count} edges, beyond max_edges = {problem.max_edges}",)

@@ -1,13 +1,16 @@
 """What a planner may know of a round (`RoundProblem`) and what it decides (`Plan`), as arrays over edges and UEs."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hpfl.planning.arrays import usable
+from hpfl.rng import Stream
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -19,7 +22,11 @@ APPLIED = "applied"
 
 @dataclass(frozen=True, kw_only=True)
 class RoundProblem:
-    """One round of planning: K edges and N UEs sorted by edge (paper, problem P2); units in names."""
+    """One round of planning: K edges and N UEs (paper, problem P2); units in names.
+
+    Whatever NumPy reads as numbers will do, and is checked (`ProblemError`) unless it is `trusted`, as what the round
+    itself makes of a configuration that was checked. Planners take UEs sorted by edge; `hpfl.plan` takes any order.
+    """
 
     bandwidth_hz: float
     rho: float
@@ -44,6 +51,12 @@ class RoundProblem:
     renewal_s: FloatArray | None = None  # what each edge's UEs need to compute on a new model, where that comes first
     edge_ids: tuple[str, ...] | None = None
     ue_ids: tuple[str, ...] | None = None
+    trusted: InitVar[bool] = False
+
+    def __post_init__(self, trusted: bool) -> None:
+        if not trusted:
+            for name, value in usable(vars(self)).items():
+                object.__setattr__(self, name, value)
 
     @classmethod
     def from_json(cls, source: str | bytes | Mapping[str, Any]) -> "RoundProblem":
@@ -66,6 +79,11 @@ class RoundProblem:
     def names(self) -> tuple[str, ...]:
         """What the edges are called: their ids, or where they have none their numbers."""
         return self.edge_ids or tuple(str(edge) for edge in range(self.num_edges))
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether the UEs come edge by edge, in the edges' order."""
+        return bool((self.edge_of_ue[1:] >= self.edge_of_ue[:-1]).all())
 
     @cached_property
     def ue_snr_hz(self) -> FloatArray:
@@ -138,3 +156,7 @@ class Plan:
     broadcast: Literal["scheduled", "all"] | None = None
     hears: BoolArray | None = None
     noise_scale: float | None = None
+
+
+Planner = Callable[[RoundProblem, Memory, Stream], tuple[Plan, Memory]]
+"""Plans one round; may learn by the memory it hands on, may draw from the stream, keeps nothing of its own."""

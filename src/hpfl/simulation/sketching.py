@@ -83,5 +83,6 @@ def _round_of(links: Links, ue_bits: FloatArray, edge_bits: FloatArray, bandwidt
         staleness_bound=1,
         importance=np.zeros(K),
         staleness=np.zeros(K, dtype=np.int64),
+        trusted=True,
         **fields,
     )

@@ -58,6 +58,7 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         sketches=observation.sketches,
         overhead_s=observation.spent_s,
         renewal_s=observation.renewal_s,
+        trusted=True,
         **links,
     )
 

@@ -8,12 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.planning.planners import Planner
-from hpfl.planning.problem import Plan
+from hpfl.planning.checking import checked_answer
+from hpfl.planning.deadline import ConvergenceError
+from hpfl.planning.fields import LARGEST
+from hpfl.planning.planners import name_of
+from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.rng import Streams
 from hpfl.training.chronicle import chronicle
-from hpfl.training.cloud import CloudSettings, discounted, hearers, pose, remembered, step
-from hpfl.training.present import plan_for_present
+from hpfl.training.cloud import CloudSettings, DivergedError, discounted, hearers, pose, remembered, step
+from hpfl.training.present import nobody, over_all, without_absent
 from hpfl.training.record import EvaluationSummary, RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
 
@@ -53,11 +56,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     if observation.base_round is not None:
         state = state.but(base_round=observation.base_round)
 
-    problem = pose(state, observation, settings)
-    stream = parts.streams.at("planning", state.round)
-    began = parts.stopwatch()
-    plan, memory = plan_for_present(parts.planner, problem, observation.active, memory=state.memory, stream=stream)
-    planning_s = parts.stopwatch() - began
+    plan, memory, planning_s = _planned(state, parts, pose(state, observation, settings), observation.active)
 
     outcome = parts.executor.execute(state, observation, plan)
 
@@ -80,6 +79,28 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     evaluation = parts.evaluate(after.params, after.round)
     marks = chronicle(before, after, observation, outcome, told & ~aggregated)
     return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, **_shown(evaluation)})
+
+
+def _planned(
+    state: TrainState, parts: Parts, problem: RoundProblem, active: BoolArray | None
+) -> tuple[Plan, Memory, float]:
+    """The planner's plan for the edges that are there, checked, its memory, and its own seconds; nobody, no plan."""
+    if active is not None and not active.any():
+        return nobody(problem.num_edges), state.memory, 0.0
+    present = without_absent(problem, active)
+    stream = parts.streams.at("planning", state.round)
+    began = parts.stopwatch()
+    try:
+        answer = parts.planner(present, state.memory, stream)
+    except ConvergenceError as error:
+        largest = float(present.importance.max())
+        if largest <= LARGEST:
+            raise
+        raise DivergedError(f"an edge's update has a squared norm of {largest:g}; lower the learning rate") from error
+    planning_s = parts.stopwatch() - began
+    who = f"round {state.round + 1}: planner {name_of(parts.planner)}"
+    plan, memory = checked_answer(answer, present, who)
+    return over_all(plan, active), memory, planning_s
 
 
 def received(state: TrainState, edges: BoolArray) -> TrainState:

@@ -5,28 +5,19 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.planning.planners import Planner
-from hpfl.planning.problem import Memory, Plan, RoundProblem
-from hpfl.rng import Stream
+from hpfl.planning.problem import Plan, RoundProblem
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 
-def plan_for_present(
-    planner: Planner, problem: RoundProblem, active: BoolArray | None, *, memory: Memory, stream: Stream
-) -> tuple[Plan, Memory]:
-    """The planner's plan over the `active` edges (None: all); the others are never scheduled. Nobody there, no plan."""
+def without_absent(problem: RoundProblem, active: BoolArray | None) -> RoundProblem:
+    """The same problem over the active edges (None: all), renumbered; `edge_ids` keep their numbers.
+
+    All UEs are under these.
+    """
     if active is None or active.all():
-        return planner(problem, memory, stream)
-    if not active.any():
-        return nobody(problem.num_edges), memory
-    plan, memory = planner(without_absent(problem, active), memory, stream)
-    return over_all(plan, active), memory
-
-
-def without_absent(problem: RoundProblem, active: BoolArray) -> RoundProblem:
-    """The same problem over the active edges, renumbered; `edge_ids` keep their numbers. All UEs are under these."""
+        return problem
     edges = np.flatnonzero(active)
     return replace(
         problem,
@@ -38,11 +29,14 @@ def without_absent(problem: RoundProblem, active: BoolArray) -> RoundProblem:
         sketches=None if problem.sketches is None else problem.sketches[edges],
         renewal_s=None if problem.renewal_s is None else problem.renewal_s[edges],
         edge_ids=tuple(str(edge) for edge in edges),
+        trusted=True,
     )
 
 
-def over_all(plan: Plan, active: BoolArray) -> Plan:
-    """A plan of the active edges as one of all edges."""
+def over_all(plan: Plan, active: BoolArray | None) -> Plan:
+    """A plan of the active edges as one of all edges; the others are never scheduled."""
+    if active is None or active.all():
+        return plan
 
     def spread(values: FloatArray, absent: float) -> FloatArray:
         everywhere = np.full(active.size, absent)
