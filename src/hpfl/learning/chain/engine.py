@@ -10,6 +10,7 @@ from hpfl.learning.batches import Batch
 from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point, Tape
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
+from hpfl.learning.chain.free import Flatten
 from hpfl.learning.chain.link import Link
 from hpfl.learning.chain.pooled import PooledLink, pooled
 from hpfl.learning.chain.reading import chain_of
@@ -64,9 +65,13 @@ class ChainEngine:
         return all(isinstance(link, PooledLink) or isinstance(link.layer, Dense) for link in self.chain.links)
 
     def gram(self, batch: Batch) -> Tensor:
-        """Inner products of each UE's inputs, plus 1 for the bias."""
-        rows = batch.inputs.flatten(2)
-        product = rows @ rows.mT
+        """Inner products of what the first dense layer sees of each UE's inputs, plus 1 for the bias."""
+        inputs = batch.inputs
+        at_once = len(inputs) if all(isinstance(free, Flatten) for free in self.chain.first) else 1  # views or copies
+        product = inputs.new_empty(*inputs.shape[:2], inputs.shape[1])
+        for own, into in zip(inputs.split(at_once), product.split(at_once), strict=True):
+            rows = self.chain.entering(own)
+            torch.bmm(rows, rows.mT, out=into)
         return product.add_(1) if self.gram_bias else product
 
     @torch.no_grad()
