@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from cohort_examples import Example
 from hypothesis import strategies as st
 from torch import Tensor, nn

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from cohort_examples import Example, Segments, updates
 from drawn_chains import DoubleBackward, batches_of, chains, drawn_example, trainings
 from hypothesis import given, settings

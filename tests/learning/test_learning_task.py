@@ -8,8 +8,8 @@ from cohort_examples import EXAMPLES, TiedTokens, images, updates
 from torch import Tensor, nn
 
 from hpfl.learning import LOSSES, MODELS, LearningError, LocalTraining, make_task
+from hpfl.learning.check import check_model
 from hpfl.learning.losses import cross_entropy, per_sample
-from hpfl.learning.task import check_model
 from hpfl.registry import UnknownNameError
 from hpfl.rng import Streams
 

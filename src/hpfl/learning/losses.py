@@ -1,10 +1,13 @@
 """Losses: a function of outputs and targets that gives one number per sample, so that padding can be weighted out.
 
-A loss of one's own may instead average over the batch (as `torch.nn.CrossEntropyLoss()` does): it is then called on
-one sample at a time.
+A loss of one's own may instead give the mean over its batch: it is then called on one sample at a time. Torch's
+cross-entropy with class weights divides by the weights of the batch's own targets: `sample_mass` says what each
+sample counts there, and a UE's loss is the sum of its samples' losses over the sum of their masses.
 """
 
+import copy
 from collections.abc import Callable
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
@@ -14,6 +17,8 @@ from hpfl.learning.errors import LearningError
 from hpfl.registry import Registry
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
+Mass = Callable[[Tensor], Tensor]
+"""What each sample [n] counts in the mean over a batch, of the targets [n, ...]."""
 
 LOSSES: Registry[LossFunction] = Registry("loss")
 
@@ -45,13 +50,49 @@ def mse(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def per_sample(loss: LossFunction) -> LossFunction:
-    """The same loss with one number per sample: several per sample are averaged, a batch mean is taken apart."""
+    """The same loss with one number per sample: several per sample are averaged, a batch mean is taken apart.
+
+    Where samples have a mass, the number is the sample's part of the sum that the masses divide.
+    """
+    if _divides_by_weights(loss):
+        return _undivided(loss)
 
     def losses(outputs: Tensor, targets: Tensor) -> Tensor:
         values = loss(outputs, targets)
         if values.ndim == 0:
             return torch.func.vmap(lambda o, t: loss(o.unsqueeze(0), t.unsqueeze(0)))(outputs, targets)
         return values.flatten(1).mean(1) if values.ndim > 1 else values
+
+    return losses
+
+
+def sample_mass(loss: LossFunction) -> Mass | None:
+    """What samples count in the mean that a loss of torch takes; None: all alike."""
+    if not _divides_by_weights(loss):
+        return None
+
+    def mass(targets: Tensor) -> Tensor:
+        if targets.is_floating_point():  # shares of classes [n, classes, ...]: every place counts 1
+            return targets.new_full(targets.shape[:1], targets[0, 0].numel())
+        counted = targets != loss.ignore_index
+        own = counted.double() if loss.weight is None else loss.weight[targets * counted] * counted
+        return own.flatten(1).sum(1) if own.ndim > 1 else own
+
+    return mass
+
+
+def _divides_by_weights(loss: LossFunction) -> TypeGuard[nn.CrossEntropyLoss | nn.NLLLoss]:
+    return type(loss) in (nn.CrossEntropyLoss, nn.NLLLoss) and loss.reduction == "mean"  # type: ignore[attr-defined]
+
+
+def _undivided(loss: nn.CrossEntropyLoss | nn.NLLLoss) -> LossFunction:
+    """The sum over a sample's own places, before the division by the masses of a batch."""
+    apart = copy.copy(loss)
+    apart.reduction = "none"
+
+    def losses(outputs: Tensor, targets: Tensor) -> Tensor:
+        values: Tensor = apart(outputs, targets)
+        return values.flatten(1).sum(1) if values.ndim > 1 else values
 
     return losses
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpfl.learning.batches import Batch
+from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point, Tape
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
@@ -18,6 +18,8 @@ from hpfl.learning.chain.weighted import Grams, Slots, Weights, add_to_groups
 from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
 from hpfl.learning.losses import correct
 from hpfl.learning.objective import OBJECTIVES, LocalTraining, MetaGradient, adapted
+from hpfl.learning.precision import repeatable
+from hpfl.learning.rehearsal import Outcome, Rehearsal
 from hpfl.learning.task import Task
 
 _CACHED_BYTES = 1_500_000  # of a layer's outputs in a chunk: what a core's own cache holds
@@ -33,20 +35,40 @@ class ChainEngine:
     preferred_samples: int | None = None
 
     @staticmethod
-    def choose(task: Task, training: LocalTraining, example: Tensor) -> "ChainEngine | None":
-        """The engine of a task whose module is a chain, seen to give the module's own outputs on an example."""
-        chain = chain_of(task)
+    def choose(task: Task, training: LocalTraining, samples: Samples) -> "ChainEngine | None":
+        """The engine of a task whose module is a chain, seen to give what the general engine does."""
+        chain, (example, _) = chain_of(task), samples.example(2)
         if chain is None:
             return None
         chain = replace(chain, links=tuple(pooled(link, example) for link in chain.links))
         engine = ChainEngine(task, training, chain)
         flat = torch.cat([p.detach().reshape(-1) for p in task.module.parameters()])
-        with torch.no_grad():
+        with torch.no_grad(), repeatable():
             outputs, widest = engine._try(flat, example)
             if outputs.shape[0] != 1 or not torch.allclose(outputs[0], task.module(example), rtol=1e-3, atol=1e-4):
                 return None
-        samples = max(_CACHED_BYTES // (widest * flat.element_size()), 1)
-        return replace(engine, preferred_samples=None if example.is_cuda else samples)
+            if not engine._rehearsed(samples):
+                return None
+        preferred = max(_CACHED_BYTES // (widest * flat.element_size()), 1)
+        return replace(engine, preferred_samples=None if example.is_cuda else preferred)
+
+    def _rehearsed(self, samples: Samples) -> bool:
+        """Whether updates and evaluations are the general engine's: layer-wise in float64, and as a GPU will run."""
+        try:
+            rehearsal = Rehearsal.of(self.task, self.training, samples)
+            expected, chain = rehearsal.expected(), chain_of(rehearsal.task)
+            assert chain is not None  # it was one in another precision
+            if not ChainEngine(rehearsal.task, rehearsal.training, chain)._gives(rehearsal, expected):
+                return False
+            if not samples.inputs.is_cuda:
+                return True
+            there = rehearsal.on(samples.inputs.device, samples.dtype)
+            return replace(self, training=there.training)._gives(there, expected)
+        except (RuntimeError, ValueError, TypeError, IndexError):  # what the general engine says of it is said later
+            return False
+
+    def _gives(self, rehearsal: Rehearsal, expected: Outcome) -> bool:
+        return rehearsal.gives(self, expected, None if self.gram_bias is None else self.gram)
 
     @property
     def gram_bias(self) -> bool | None:
@@ -69,7 +91,7 @@ class ChainEngine:
         inputs = batch.inputs
         at_once = len(inputs) if all(isinstance(free, Flatten) for free in self.chain.first) else 1  # views or copies
         product = inputs.new_empty(*inputs.shape[:2], inputs.shape[1])
-        for own, into in zip(inputs.split(at_once), product.split(at_once), strict=True):
+        for own, into in zip(torch.split(inputs, at_once), torch.split(product, at_once), strict=True):
             rows = self.chain.entering(own)
             torch.bmm(rows, rows.mT, out=into)
         return product.add_(1) if self.gram_bias else product
