@@ -1,7 +1,7 @@
-"""Random chains of every layer that is read as one, and the double-backward loop they are checked against."""
+"""Random chains of every layer that is read as one, and random ways to train them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from hpfl.learning import LocalTraining, make_task
-from hpfl.learning.batches import drawn_index, member_draws
-from hpfl.rng import Streams
 
 NUM_CLASSES = 3
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
@@ -142,81 +140,8 @@ def drawn_example(module: nn.Module, input_shape: tuple[int, ...], seed: int, lo
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) / max(parameter[0].numel(), 1) ** 0.5)
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / prod(parameter.shape[1:]) ** 0.5)
     sizes = np.array([4, 1, 7, 3])
     inputs = torch.randn(int(sizes.sum()), *input_shape, generator=generator, dtype=torch.float64)
     targets = torch.randint(0, NUM_CLASSES, (len(inputs),), generator=generator)
     return Example(make_task(module, loss), inputs, targets, sizes)
-
-
-Shard = tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True)
-class DoubleBackward:
-    """The personalised gradient of one UE as one would write it with `torch.autograd` alone, in float64."""
-
-    module: nn.Module
-    loss: Callable[[Tensor, Tensor], Tensor]  # a mean over its batch, as torch defines it
-    training: LocalTraining
-
-    def loss_at(self, point: dict[str, Tensor], shard: Shard) -> Tensor:
-        return self.loss(torch.func.functional_call(self.module, point, (shard[0],)), shard[1])
-
-    def gradient(self, point: dict[str, Tensor], shard: Shard, *, again: bool = False) -> dict[str, Tensor]:
-        loss = self.loss_at(point, shard)
-        parts = torch.autograd.grad(loss, list(point.values()), create_graph=again, materialize_grads=True)
-        return dict(zip(point, parts, strict=True))
-
-    def moved(self, point: dict[str, Tensor], scale: float, way: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {name: (p + scale * way[name]).detach().requires_grad_() for name, p in point.items()}
-
-    def adapted(self, start: dict[str, Tensor], shard: Shard, rate: float, steps: int) -> list[dict[str, Tensor]]:
-        points = [start]
-        for _ in range(steps if rate > 0 else 0):
-            points.append(self.moved(points[-1], -rate, self.gradient(points[-1], shard)))
-        return points
-
-    def step(self, start: dict[str, Tensor], roles: dict[str, Shard]) -> tuple[dict[str, Tensor], float, float]:
-        """One local step: its direction, and the losses before and after adaptation."""
-        support, alpha = roles["support"], self.training.inner_lr
-        query, hessian = roles.get("query", support), roles.get("hessian", support)
-        *path, theta = self.adapted(start, support, alpha, self.training.inner_steps)
-        way = self.gradient(theta, query)
-        for point in reversed(path):
-            gradient = self.gradient(point, hessian, again=True)
-            along = sum((gradient[name] * way[name]).sum() for name in point)
-            assert isinstance(along, Tensor)
-            if along.requires_grad:
-                product = torch.autograd.grad(along, list(point.values()), materialize_grads=True)
-                way = {name: way[name] - alpha * part for name, part in zip(point, product, strict=True)}
-        before = self.loss_at(start, support if path else query)
-        return way, float(before.detach()), float(self.loss_at(theta, query).detach())
-
-    def update(self, start: dict[str, Tensor], steps: list[dict[str, Shard]]) -> tuple[Tensor, float, float]:
-        """The sum of all local steps' directions, flat, and the first one's losses."""
-        point, total, losses = start, dict.fromkeys(start, torch.zeros((), dtype=torch.float64)), []
-        for roles in steps:
-            way, *both = self.step(point, roles)
-            losses.append(both)
-            total = {name: total[name] + way[name] for name in start}
-            point = self.moved(point, -self.training.outer_lr, way)
-        return torch.cat([total[name].reshape(-1) for name in start]), losses[0][0], losses[0][1]
-
-
-def batches_of(
-    example: Example, ue: int, training: LocalTraining, streams: Streams, key: int
-) -> list[dict[str, Shard]]:
-    """What a UE computes on in every local step: its shard, or the samples its streams draw."""
-    inputs, targets = example.shard(ue)
-    if training.batch_size is None:
-        return [{"support": (inputs, targets)}] * training.local_steps
-    size, steps = example.sizes[[ue]], []
-    for number in range(training.local_steps):
-        words = {
-            role: member_draws(streams.at(f"batch/{role}/{number}", key), np.array([ue]), training.batch_size)
-            for role in training.roles
-        }
-        taken = {r: drawn_index(w, size)[0, : min(int(size[0]), training.batch_size)] for r, w in words.items()}
-        steps.append({role: (inputs[index], targets[index]) for role, index in taken.items()})
-    return steps

@@ -108,8 +108,10 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor | None:
     return (hits & counted).flatten(1).sum(1) / counted.flatten(1).sum(1).clamp(min=1)
 
 
-def refuse_trainable(loss: LossFunction) -> None:
-    """Refuse a loss that would have to be trained itself."""
+def refuse_unusable(loss: LossFunction) -> None:
+    """Refuse a loss that would have to be made or trained itself."""
+    if isinstance(loss, type):
+        raise LearningError(f"the loss {loss.__name__} is a class; wanted an object of it, such as {loss.__name__}()")
     if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
         raise LearningError(
             f"the loss {type(loss).__name__} has parameters of its own; only the model's are trained: "

@@ -45,6 +45,10 @@ def _drops_out(part: nn.Module) -> bool:
     return isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0
 
 
+def _slopes_at_random(part: nn.Module) -> bool:
+    return isinstance(part, nn.RReLU) and part.training and part.lower != part.upper
+
+
 def _embeds(option: str) -> Callable[[Any], bool]:
     return lambda part: isinstance(part, nn.Embedding | nn.EmbeddingBag) and bool(getattr(part, option))
 
@@ -57,6 +61,7 @@ _REFUSED: tuple[tuple[Callable[[Any], bool], str], ...] = (
         "use nn.GroupNorm, nn.LayerNorm or nn.InstanceNorm2d without running statistics instead",
     ),
     (_drops_out, f"{NOT_KEYED}; set p = 0, and use a smaller model or fewer local steps against overfitting"),
+    (_slopes_at_random, f"{NOT_KEYED}; use nn.LeakyReLU"),  # only where its inputs are negative
     (_embeds("sparse"), "has sparse gradients, which cannot be adapted along; set sparse = False"),
     (
         _embeds("max_norm"),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hpfl.learning.errors import LearningError
-from hpfl.learning.losses import LOSSES, LossFunction, Mass, per_sample, refuse_trainable, sample_mass
+from hpfl.learning.losses import LOSSES, LossFunction, Mass, per_sample, refuse_unusable, sample_mass
 from hpfl.learning.models import MODELS
 from hpfl.learning.refusals import refuse_layers
 from hpfl.registry import imported
@@ -134,7 +134,7 @@ def make_task(
     build = None if isinstance(model, nn.Module) else _builder(model, input_shape, num_outputs, options or {})
     module = model if isinstance(model, nn.Module) else _built(_given(build), _TEMPLATE_SEED)
     refuse_layers(module)
-    refuse_trainable(loss_function)
+    refuse_unusable(loss_function)
     trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not trainable:
         raise LearningError(f"the model {type(module).__name__} has no trainable parameters; there is nothing to learn")

@@ -42,30 +42,27 @@ class ChainEngine:
             return None
         chain = replace(chain, links=tuple(pooled(link, example) for link in chain.links))
         engine = ChainEngine(task, training, chain)
-        flat = torch.cat([p.detach().reshape(-1) for p in task.module.parameters()])
-        with torch.no_grad(), repeatable():
-            outputs, widest = engine._try(flat, example)
-            if outputs.shape[0] != 1 or not torch.allclose(outputs[0], task.module(example), rtol=1e-3, atol=1e-4):
-                return None
-            if not engine._rehearsed(samples):
-                return None
-        preferred = max(_CACHED_BYTES // (widest * flat.element_size()), 1)
+        try:
+            with torch.no_grad(), repeatable():
+                widest = engine._widest(example)
+                if widest is None or not engine._rehearsed(samples):
+                    return None
+        except (RuntimeError, ValueError, IndexError):  # where the general engine fails too, it will say so
+            return None
+        preferred = max(_CACHED_BYTES // (widest * torch.finfo(samples.dtype).bits // 8), 1)
         return replace(engine, preferred_samples=None if example.is_cuda else preferred)
 
     def _rehearsed(self, samples: Samples) -> bool:
         """Whether updates and evaluations are the general engine's: layer-wise in float64, and as a GPU will run."""
-        try:
-            rehearsal = Rehearsal.of(self.task, self.training, samples)
-            expected, chain = rehearsal.expected(), chain_of(rehearsal.task)
-            assert chain is not None  # it was one in another precision
-            if not ChainEngine(rehearsal.task, rehearsal.training, chain)._gives(rehearsal, expected):
-                return False
-            if not samples.inputs.is_cuda:
-                return True
-            there = rehearsal.on(samples.inputs.device, samples.dtype)
-            return replace(self, training=there.training)._gives(there, expected)
-        except (RuntimeError, ValueError, TypeError, IndexError):  # what the general engine says of it is said later
+        rehearsal = Rehearsal.of(self.task, self.training, samples)
+        expected, chain = rehearsal.expected(), chain_of(rehearsal.task)
+        assert chain is not None  # it was one in another precision
+        if not ChainEngine(rehearsal.task, rehearsal.training, chain)._gives(rehearsal, expected):
             return False
+        if not samples.inputs.is_cuda:
+            return True
+        there = rehearsal.on(samples.inputs.device, samples.dtype)
+        return replace(self, training=there.training)._gives(there, expected)
 
     def _gives(self, rehearsal: Rehearsal, expected: Outcome) -> bool:
         return rehearsal.gives(self, expected, None if self.gram_bias is None else self.gram)
@@ -143,22 +140,22 @@ class ChainEngine:
         name = link.layer.name
         return Slots(places[f"{name}.weight"], places.get(f"{name}.bias"))
 
-    def _try(self, flat: Tensor, example: Tensor) -> tuple[Tensor, int]:
-        """Outputs of the chain on an example, and the most numbers a sample has at any layer's outputs."""
+    def _widest(self, example: Tensor) -> int | None:
+        """The most numbers that a sample of an example has at any layer's outputs; None: these are not the module's."""
         nothing = example.new_zeros(1, len(example))
-        batch = Batch(example.unsqueeze(0), nothing, nothing)
-        calculus = self._calculus(self._weights(flat), {"support": batch})
+        batch, flat = Batch(example.unsqueeze(0), nothing, nothing), self.task.flat_template()
         tape = Tape(batch)
-        outputs = calculus.forward(None, tape)
+        outputs = self._calculus(self._weights(flat), {"support": batch}).forward(None, tape)
         flat_rows = all(
             passage.rows.ndim == 3
             for link, passage in zip(self.chain.links, tape.passages, strict=True)
             if isinstance(link.layer, Dense)
         )
         if not flat_rows:  # a dense layer over tokens or channels
-            return outputs[:0], 1
-        sizes = [outputs[0, 0].numel(), *(passage.rows[0, 0].numel() for passage in tape.passages[1:])]
-        return outputs, max(sizes)
+            return None
+        if not torch.allclose(outputs[0], self.task.module(example), rtol=1e-3, atol=1e-4):
+            return None
+        return max([outputs[0, 0].numel(), *(passage.rows[0, 0].numel() for passage in tape.passages[1:])])
 
 
 def _remembering(link: Link, first: bool) -> Link:
