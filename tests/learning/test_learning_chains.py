@@ -26,11 +26,17 @@ SHAPE = (2, 5, 4)
 PLAIN = LocalTraining(inner_lr=0.3, outer_lr=0.1)
 
 
-@given(chains(SHAPE), trainings(), st.booleans(), st.integers(0, 2**31))
-@settings(deadline=None, max_examples=25, derandomize=True, phases=[Phase.generate])  # shrinking takes minutes
-def test_a_drawn_chain_equals_double_backward(module: Any, training: LocalTraining, kept: bool, seed: int) -> None:
-    example = drawn_example(module, SHAPE, seed)
-    cohort = check_against_double_backward(example, training, F.cross_entropy, products_kept=kept)
+WEIGHTED = nn.CrossEntropyLoss(weight=torch.tensor([0.3, 4.0, 1.0])).double()
+
+
+@given(chains(SHAPE), trainings(), st.booleans(), st.booleans(), st.integers(0, 2**31))
+@settings(deadline=None, max_examples=40, derandomize=True, phases=[Phase.generate])  # shrinking takes minutes
+def test_a_drawn_chain_equals_double_backward(
+    module: Any, training: LocalTraining, kept: bool, weighted: bool, seed: int
+) -> None:
+    example = drawn_example(module, SHAPE, seed, WEIGHTED if weighted else "cross-entropy")
+    loss = WEIGHTED if weighted else F.cross_entropy
+    cohort = check_against_double_backward(example, training, loss, products_kept=kept)
     assert isinstance(cohort._engine, ChainEngine)
 
 

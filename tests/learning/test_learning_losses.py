@@ -101,6 +101,24 @@ def test_the_landscape_of_a_ue_is_that_of_its_weighted_loss() -> None:
         torch.testing.assert_close(found[row], expected)
 
 
+@pytest.mark.parametrize("layerwise", [True, False])
+def test_a_sample_that_is_marked_as_ignored_adds_nothing(layerwise: bool) -> None:
+    example = drawn_example(layers(""), SHAPE, 3)
+    training = LocalTraining(inner_lr=0.0, outer_lr=0.2)
+    expected = updates(example.cohort(training), example.start, keep_per_ue=True).per_ue
+    example.targets[0] = -100
+    found = updates(example.cohort(training, layerwise=layerwise), example.start, keep_per_ue=True).per_ue
+    assert not torch.equal(found[0], expected[0])
+    torch.testing.assert_close(found[1:], expected[1:])
+
+
+def test_a_class_beyond_the_outputs_is_refused_before_torch_meets_it() -> None:
+    example = drawn_example(layers(""), SHAPE, 3, nn.CrossEntropyLoss(weight=WEIGHT))
+    example.targets[7] = 3
+    with pytest.raises(LearningError, match="the model gives 3 outputs; classes go up to 3"):
+        example.cohort(LocalTraining(inner_lr=0.1, outer_lr=0.1))
+
+
 def weighted_by_hand(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(outputs, targets, weight=torch.tensor([1.0, 1.0, 1.0, 3.0]).to(outputs))
 

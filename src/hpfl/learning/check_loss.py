@@ -22,9 +22,7 @@ def check_loss(task: Task, outputs: Tensor, targets: Tensor) -> None:
 
     `targets` are all there are: of classes each one is tried, since a loss may weigh them differently.
     """
-    classes = task.criterion is cross_entropy and outputs.ndim == targets.ndim + 1 and targets.numel() > 0
-    if classes and int(targets.max()) >= outputs.shape[-1]:
-        raise LearningError(f"the model gives {outputs.shape[-1]} outputs; classes go up to {int(targets.max())}")
+    _refuse_classes_beyond(task, outputs, targets)
     shapes = f"outputs of shape {tuple(outputs.shape[1:])} and targets of shape {tuple(targets.shape[1:])}"
     chosen = targets[_varied(targets)]
     paired = outputs[torch.arange(len(chosen), device=outputs.device) % len(outputs)]
@@ -43,6 +41,17 @@ def check_loss(task: Task, outputs: Tensor, targets: Tensor) -> None:
         raise LearningError(
             f"{_named(task.criterion)} of a sample depends on the other samples of its batch; wanted one without that"
         )
+
+
+def _refuse_classes_beyond(task: Task, outputs: Tensor, targets: Tensor) -> None:
+    """Refuse classes without an output before torch meets them: a GPU does not recover from that."""
+    if task.criterion is not cross_entropy and task.mass is None:
+        return
+    if targets.is_floating_point() or outputs.ndim != targets.ndim + 1 or not targets.numel():
+        return
+    given, largest = outputs.shape[-1 if task.criterion is cross_entropy else 1], int(targets.max())
+    if largest >= given and largest != getattr(task.criterion, "ignore_index", None):
+        raise LearningError(f"the model gives {given} outputs; classes go up to {largest}")
 
 
 def _refuse_shape(criterion: LossFunction, result: Any, count: int) -> None:

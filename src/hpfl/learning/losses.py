@@ -99,7 +99,7 @@ def _undivided(loss: nn.CrossEntropyLoss | nn.NLLLoss) -> LossFunction:
 
 def correct(outputs: Tensor, targets: Tensor) -> Tensor | None:
     """Share of right answers per sample (mean over its tokens), or None where targets are not classes."""
-    if targets.is_floating_point() or outputs.ndim != targets.ndim + 1:
+    if targets.is_floating_point() or outputs.shape[:-1] != targets.shape:
         return None
     hits = outputs.argmax(-1) == targets
     counted = targets != _IGNORED_TARGET

@@ -86,7 +86,7 @@ class Rehearsal:
         kept = [self.batches]
         if gram is not None:
             kept.append({role: replace(batch, gram=gram(batch)) for role, batch in self.batches.items()})
-        ways = [(own, self.start) for own in kept] + [(self.batches, self.start.expand(len(_SIZES), -1))]
+        ways = [(own, self.start) for own in kept] + [(self.batches, self.start.repeat(len(_SIZES), 1))]
         bound = _BOUND[self.start.dtype]
         return all(self._outcome(engine, own, start).near(expected, bound) for own, start in ways)
 

@@ -12,6 +12,7 @@ from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.free import Flatten
 from hpfl.learning.chain.link import Link
+from hpfl.learning.chain.output import CrossEntropy
 from hpfl.learning.chain.pooled import PooledLink, pooled
 from hpfl.learning.chain.reading import chain_of
 from hpfl.learning.chain.weighted import Grams, Slots, Weights, add_to_groups
@@ -38,8 +39,8 @@ class ChainEngine:
     def choose(task: Task, training: LocalTraining, samples: Samples) -> "ChainEngine | None":
         """The engine of a task whose module is a chain, seen to give what the general engine does."""
         chain, (example, _) = chain_of(task), samples.example(2)
-        if chain is None:
-            return None
+        if chain is None or (isinstance(chain.output, CrossEntropy) and int(samples.targets.min()) < 0):
+            return None  # a target that is marked as ignored has no place among the closed form's classes
         chain = replace(chain, links=tuple(pooled(link, example) for link in chain.links))
         engine = ChainEngine(task, training, chain)
         try:
