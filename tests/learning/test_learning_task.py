@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from cohort_examples import EXAMPLES, TiedTokens, images, updates
+from double_backward import check_against_double_backward
+from drawn_chains import drawn_example
 from torch import Tensor, nn
 
 from hpfl.learning import LOSSES, MODELS, LearningError, LocalTraining, make_task
+from hpfl.learning.check import check_model
 from hpfl.learning.losses import cross_entropy, per_sample
-from hpfl.learning.task import check_model
 from hpfl.registry import UnknownNameError
 from hpfl.rng import Streams
 
@@ -28,6 +31,31 @@ def test_flattening_and_unflattening_are_inverse() -> None:
     assert torch.equal(spec.flatten(spec.unflatten(flat)), flat)
     for name, place in spec.places.items():
         assert torch.equal(spec.unflatten(flat)[name].reshape(-1), flat[place])
+
+
+class Tempered(nn.Module):
+    """Class scores over a temperature that is learnt, a parameter without dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last, self.temperature = nn.Linear(4, 3), nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(inputs.flatten(1)) / self.temperature
+
+
+def test_a_parameter_without_dimensions_is_one_number_of_the_vector() -> None:
+    spec = make_task(Tempered).spec
+    assert spec.num_parameters == 16
+    for flat in (torch.arange(16.0), torch.arange(48.0).view(3, 16)):
+        parts = spec.unflatten(flat)
+        assert torch.equal(parts["temperature"], flat[..., spec.places["temperature"]].squeeze(-1))
+    assert torch.equal(spec.flatten(spec.unflatten(torch.arange(16.0))), torch.arange(16.0))
+
+
+def test_a_learnt_temperature_has_the_gradient_of_double_backward() -> None:
+    example = drawn_example(Tempered(), (1, 2, 2), 5)
+    check_against_double_backward(example, LocalTraining(inner_lr=0.3, outer_lr=0.2, inner_steps=2), F.cross_entropy)
 
 
 def test_initial_parameters_depend_on_the_stream_alone() -> None:
@@ -160,6 +188,13 @@ def test_a_loss_with_parameters_is_refused() -> None:
 
     with pytest.raises(ValueError, match="move them into the model"):
         make_task("mlp", Learned(), input_shape=(4,), num_outputs=2)
+
+
+def test_a_class_of_losses_is_no_loss() -> None:
+    with pytest.raises(
+        LearningError, match=r"the loss MSELoss is a class; wanted an object of it, such as MSELoss\(\)"
+    ):
+        make_task("mlp", nn.MSELoss, input_shape=(4,), num_outputs=2)
 
 
 @pytest.mark.parametrize(

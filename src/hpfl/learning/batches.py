@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.learning.losses import Mass
 from hpfl.rng import FloatArray, IntArray, Stream
 
 _LONGEST_GAP = 64  # UEs skipped rather than starting another draw
@@ -62,6 +63,7 @@ class Samples:
     targets: Tensor
     shards: ShardRows
     dtype: torch.dtype
+    mass: Mass | None = None  # what samples count in a UE's mean; None: all alike
 
     @staticmethod
     def on(device: torch.device, dtype: torch.dtype, *, inputs: Tensor, targets: Tensor, shards: Segments) -> "Samples":
@@ -87,14 +89,15 @@ class Samples:
         return self.as_numbers(self.inputs[:0]).element_size()
 
     def example(self, count: int) -> tuple[Tensor, Tensor]:
-        """The first few rows, as the model will see them."""
-        return self.as_numbers(self.inputs[:count]), self.targets[:count]
+        """A few rows from all over the data, as the model will see them."""
+        rows = spread(len(self.inputs), count).to(self.inputs.device)
+        return self.as_numbers(self.inputs[rows]), self.targets[rows]
 
     def one_ue(self, count: int) -> "Batch":
-        """The first few rows as the batch of one UE."""
-        inputs, targets = self.example(count)
-        weights = torch.full((1, len(inputs)), 1 / len(inputs), dtype=self.dtype, device=inputs.device)
-        return Batch(inputs.unsqueeze(0), targets.unsqueeze(0), weights)
+        """A few rows as the batch of one UE."""
+        inputs, targets = (array.unsqueeze(0) for array in self.example(count))
+        weights = sample_weights(targets, np.array([inputs.shape[1]]), self.mass)
+        return Batch(inputs, targets, weights.to(self.dtype))
 
     def converted(self) -> "Samples":
         """The same samples with bytes turned into numbers once and for all."""
@@ -110,17 +113,18 @@ class Samples:
         rows = torch.from_numpy(own).to(self.inputs.device)
         taken = self.inputs.index_select(0, rows.view(-1))  # several times faster than inputs[rows]
         inputs = self.as_numbers(taken).view(*rows.shape, *self.inputs.shape[1:])
-        return Batch(inputs, self.targets[rows], mean_weights(counts, index.shape[1]).to(inputs.device, self.dtype))
+        targets = self.targets[rows]
+        return Batch(inputs, targets, sample_weights(targets, counts, self.mass).to(self.dtype))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A rectangle of samples: inputs [u, n, ...], targets [u, n, ...], weights [u, n] that sum to 1 for each UE."""
+    """A rectangle of samples: inputs [u, n, ...], targets [u, n, ...], weights [u, n] of samples in a UE's mean."""
 
     inputs: Tensor
     targets: Tensor
     weights: Tensor
-    gram: Tensor | None = None  # [u, n, n]: inner products of the flattened inputs of each UE, where kept
+    gram: Tensor | None = None  # [u, n, n]: inner products of what a first dense layer sees of each UE, where kept
 
     def select(self, ues: IntArray) -> "Batch":
         """Some UEs of the rectangle: a view where they lie side by side, a copy otherwise."""
@@ -135,10 +139,22 @@ class Batch:
         return Batch(take(self.inputs), take(self.targets), take(self.weights), gram)
 
 
-def mean_weights(counts: IntArray, width: int) -> Tensor:
-    """1/count for the samples that count and 0 for padding, [u, width]."""
-    real = np.arange(width) < counts[:, None]
-    return torch.from_numpy(real / np.maximum(counts, 1)[:, None])
+def sample_weights(targets: Tensor, counts: IntArray, mass: Mass | None) -> Tensor:
+    """Weights [u, n] of samples in each UE's mean, in float64: the first `counts` count, the rest are padding.
+
+    Samples that count alike have 1/count; otherwise each has one over the sum of the masses, or 0 where nothing counts.
+    """
+    real = torch.from_numpy(np.arange(targets.shape[1]) < counts[:, None]).to(targets.device)
+    own = real.double()
+    if mass is not None:
+        own *= mass(targets.flatten(0, 1)).view(real.shape)
+    total = own.sum(1, keepdim=True)
+    return torch.where(real & (total != 0), 1 / total, 0.0)
+
+
+def spread(total: int, count: int) -> Tensor:
+    """At most `count` places from 0 to `total - 1`, evenly far apart."""
+    return torch.linspace(0, total - 1, min(count, total), dtype=torch.float64).long()
 
 
 def whole_index(counts: IntArray, width: int) -> IntArray:

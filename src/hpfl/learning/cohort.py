@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
 from hpfl.learning.chain.engine import ChainEngine
+from hpfl.learning.check import check_model
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
 from hpfl.learning.errors import LearningError
 from hpfl.learning.general import GeneralEngine
@@ -22,12 +23,13 @@ from hpfl.learning.precision import Products, check_computes, check_products, re
 from hpfl.learning.replay import LEAST_SHARE, EvaluationReplay, Pool, Replay
 from hpfl.learning.room import Room, Trial
 from hpfl.learning.store import Layout, Limit, Store, gram_bytes, packed_bytes, whole_batch
-from hpfl.learning.task import Task, check_model
+from hpfl.learning.task import Task
 from hpfl.rng import FloatArray, IntArray, Streams
 
 _MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic
 _LITTLE_PADDING = 0.08  # where arithmetic is what costs
 _USABLE = {"cpu": 0.75, "cuda": 0.5}  # share of the budget planned with; the rest is the allocator's and libraries'
+_TRIED = 4  # samples that a model is tried with
 _STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
 
 Draws = list[dict[str, IntArray]] | None  # per local step and role: samples [n, batch_size]; None for full batches
@@ -66,22 +68,24 @@ class Cohort:
         check_products(products, self.device, dtype, training.objective)
         self.training = training
         self.task = task.to(self.device, dtype)
-        self.samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
+        template = self.task.flat_template()
+        samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
+        self.samples = replace(samples, mass=self.task.mass)
         if self.device.type == "cpu" and self.samples.inputs.nbytes * 4 <= _STORE_SHARE * memory_gb * 1e9:
             self.samples = self.samples.converted()  # a CPU reads numbers faster than it makes them of bytes
-        check_model(self.task, self.samples.example(2)[0], self.samples.targets)
+        check_model(self.task, self.samples.example(_TRIED)[0], self.samples.targets)
         self._chunk, self._products = chunk, products
         usable = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5)
         self._room = Room(usable - self.samples.bytes_beyond(inputs, targets))
         if self._room.free <= 0:
             data_gb = self.samples.nbytes / 1e9
             raise LearningError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")
-        chain = ChainEngine.choose(self.task, training, self.samples.example(2)[0]) if layerwise else None
+        chain = ChainEngine.choose(self.task, training, self.samples) if layerwise else None
         padding = _LITTLE_PADDING if self.device.type == "cpu" or not (chain and chain.dense) else _MOST_PADDING
         self._whole = Layout.of(self.samples.shards.sizes, padding)
         self._drawn = Layout.of(np.minimum(self.samples.shards.sizes, training.batch_size or 2**62), padding)
         self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.samples.one_ue(2))
-        check_computes(products, self.device, lambda: try_one(self._engine, self.task, self.samples.one_ue(2)))
+        check_computes(products, self.device, lambda: try_one(self._engine, template, self.samples.one_ue(2)))
         self._store: Store | None = None
         whole = training.batch_size is None or test is not None
         self._packs = whole and self._room.set_aside(packed_bytes(self.samples, self._whole), share=_STORE_SHARE)

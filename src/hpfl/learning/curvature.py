@@ -1,7 +1,7 @@
 """Gradients and Hessian-vector products of many UEs' own losses at once, and the size of their Hessians."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ class Landscape:
         """Pack the shards of `ues` into chunks that fit the memory."""
         device = samples.inputs.device
         task = task.to(device, samples.dtype)
+        samples = replace(samples, mass=task.mass)
         plain = LocalTraining(inner_lr=0.0, outer_lr=1.0)
         alone = GeneralEngine.choose(task, plain, samples.one_ue(2)).one_by_one
         weights = torch.as_tensor(shares / shares.sum(), dtype=samples.dtype, device=device)

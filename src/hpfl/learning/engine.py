@@ -11,7 +11,6 @@ from torch import Tensor
 
 from hpfl.learning.batches import Batch
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.task import Task
 from hpfl.rng import FloatArray, IntArray
 
 
@@ -82,9 +81,8 @@ class Engine(Protocol):
         """Losses and accuracies before and after the inner steps of `training`."""
 
 
-def try_one(engine: Engine, task: Task, batch: Batch) -> None:
-    """Compute the update of one UE's batch for nobody."""
-    start = task.flat_template()
+def try_one(engine: Engine, start: Tensor, batch: Batch) -> None:
+    """Compute the update of one UE's batch from `start` [P] for nobody."""
     engine.updates(start, [{"support": batch}], Sums(torch.zeros_like(start).unsqueeze(0), start.new_ones(1, 1)))
 
 

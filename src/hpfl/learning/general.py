@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hpfl.learning.batches import Batch
 from hpfl.learning.engine import ChunkEvaluation, Losses, Sums, try_one
+from hpfl.learning.errors import LearningError
 from hpfl.learning.losses import correct
 from hpfl.learning.objective import OBJECTIVES, Gradient, LocalTraining, Role, adapted
 from hpfl.learning.task import Task
@@ -78,20 +79,37 @@ class GeneralEngine:
         Convolutions on a CPU run one UE at a time: `benchmarks/learning.py` has the measurement.
         """
         convolutional = any(isinstance(part, _CONVOLUTIONS) for part in task.module.modules())
-        engine = GeneralEngine(task, training)
-        if (convolutional and not example.inputs.is_cuda) or not engine._batches(example):
-            return replace(engine, one_by_one=True)
+        engine, start = GeneralEngine(task, training), task.flat_template()
+        if (convolutional and not example.inputs.is_cuda) or not engine._batches(start, example):
+            engine = replace(engine, one_by_one=True)
+            engine._refuse_failing(start, example)
         return engine
 
-    def _batches(self, example: Batch) -> bool:
+    def _batches(self, start: Tensor, example: Batch) -> bool:
         """Whether torch can batch the whole computation over UEs; recurrent layers, for one, it cannot."""
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="There is a performance drop")
             try:
-                try_one(self, self.task, example)
+                try_one(self, start, example)
             except (RuntimeError, UserWarning):
                 return False
         return True
+
+    def _refuse_failing(self, start: Tensor, example: Batch) -> None:
+        """Refuse a model whose update torch cannot compute, by the layer where it is known."""
+        try:
+            try_one(self, start, example)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            if "derivative" not in reason or self.training.objective != "exact":
+                raise LearningError(f"the update of a UE cannot be computed with this model: {reason}") from error
+            bags = [n for n, part in self.task.module.named_modules() if isinstance(part, nn.EmbeddingBag)]
+            where = f"layer {bags[0]!r} (EmbeddingBag)" if bags else "the model or its loss"
+            raise LearningError(
+                f"{where} cannot be differentiated twice ({reason}), as the objective 'exact' wants; use "
+                f"{'nn.Embedding with a sum or mean over its words' if bags else 'others'}, or the objective "
+                "'hessian-free' or 'first-order'"
+            ) from error
 
     @property
     def preferred_samples(self) -> int | None:

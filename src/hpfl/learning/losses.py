@@ -1,10 +1,13 @@
 """Losses: a function of outputs and targets that gives one number per sample, so that padding can be weighted out.
 
-A loss of one's own may instead average over the batch (as `torch.nn.CrossEntropyLoss()` does): it is then called on
-one sample at a time.
+A loss of one's own may instead give the mean over its batch: it is then called on one sample at a time. Torch's
+cross-entropy with class weights divides by the weights of the batch's own targets: `sample_mass` says what each
+sample counts there, and a UE's loss is the sum of its samples' losses over the sum of their masses.
 """
 
+import copy
 from collections.abc import Callable
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
@@ -14,6 +17,8 @@ from hpfl.learning.errors import LearningError
 from hpfl.registry import Registry
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
+Mass = Callable[[Tensor], Tensor]
+"""What each sample [n] counts in the mean over a batch, of the targets [n, ...]."""
 
 LOSSES: Registry[LossFunction] = Registry("loss")
 
@@ -45,7 +50,12 @@ def mse(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def per_sample(loss: LossFunction) -> LossFunction:
-    """The same loss with one number per sample: several per sample are averaged, a batch mean is taken apart."""
+    """The same loss with one number per sample: several per sample are averaged, a batch mean is taken apart.
+
+    Where samples have a mass, the number is the sample's part of the sum that the masses divide.
+    """
+    if _divides_by_weights(loss):
+        return _undivided(loss)
 
     def losses(outputs: Tensor, targets: Tensor) -> Tensor:
         values = loss(outputs, targets)
@@ -56,9 +66,40 @@ def per_sample(loss: LossFunction) -> LossFunction:
     return losses
 
 
+def sample_mass(loss: LossFunction) -> Mass | None:
+    """What samples count in the mean that a loss of torch takes; None: all alike."""
+    if not _divides_by_weights(loss):
+        return None
+
+    def mass(targets: Tensor) -> Tensor:
+        if targets.is_floating_point():  # shares of classes [n, classes, ...]: every place counts 1
+            return targets.new_full(targets.shape[:1], targets[0, 0].numel())
+        counted = targets != loss.ignore_index
+        own = counted.double() if loss.weight is None else loss.weight[targets * counted] * counted
+        return own.flatten(1).sum(1) if own.ndim > 1 else own
+
+    return mass
+
+
+def _divides_by_weights(loss: LossFunction) -> TypeGuard[nn.CrossEntropyLoss | nn.NLLLoss]:
+    return type(loss) in (nn.CrossEntropyLoss, nn.NLLLoss) and loss.reduction == "mean"  # type: ignore[attr-defined]
+
+
+def _undivided(loss: nn.CrossEntropyLoss | nn.NLLLoss) -> LossFunction:
+    """The sum over a sample's own places, before the division by the masses of a batch."""
+    apart = copy.copy(loss)
+    apart.reduction = "none"
+
+    def losses(outputs: Tensor, targets: Tensor) -> Tensor:
+        values: Tensor = apart(outputs, targets)
+        return values.flatten(1).sum(1) if values.ndim > 1 else values
+
+    return losses
+
+
 def correct(outputs: Tensor, targets: Tensor) -> Tensor | None:
     """Share of right answers per sample (mean over its tokens), or None where targets are not classes."""
-    if targets.is_floating_point() or outputs.ndim != targets.ndim + 1:
+    if targets.is_floating_point() or outputs.shape[:-1] != targets.shape:
         return None
     hits = outputs.argmax(-1) == targets
     counted = targets != _IGNORED_TARGET
@@ -67,8 +108,10 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor | None:
     return (hits & counted).flatten(1).sum(1) / counted.flatten(1).sum(1).clamp(min=1)
 
 
-def refuse_trainable(loss: LossFunction) -> None:
-    """Refuse a loss that would have to be trained itself."""
+def refuse_unusable(loss: LossFunction) -> None:
+    """Refuse a loss that would have to be made or trained itself."""
+    if isinstance(loss, type):
+        raise LearningError(f"the loss {loss.__name__} is a class; wanted an object of it, such as {loss.__name__}()")
     if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
         raise LearningError(
             f"the loss {type(loss).__name__} has parameters of its own; only the model's are trained: "

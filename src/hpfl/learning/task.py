@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hpfl.learning.errors import LearningError
-from hpfl.learning.losses import LOSSES, LossFunction, cross_entropy, per_sample, refuse_trainable
+from hpfl.learning.losses import LOSSES, LossFunction, Mass, per_sample, refuse_unusable, sample_mass
 from hpfl.learning.models import MODELS
+from hpfl.learning.refusals import refuse_layers
 from hpfl.registry import imported
 from hpfl.rng import Stream
 
 _TEMPLATE_SEED = 0  # the template's own values are only seen where parameters are frozen
+_TRIAL_NOISE = 0.1  # of what would give outputs of unit size
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class ParameterSpec:
         parts = torch.split(flat, list(self.sizes), dim=-1)
         lead = flat.shape[:-1]
         return {
-            name: part.reshape(*lead, *shape) for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
+            name: part.reshape(lead + shape) for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
         }
 
 
@@ -68,8 +70,13 @@ class Task:
 
     @property
     def loss(self) -> LossFunction:
-        """The loss per sample [n] of outputs and targets."""
+        """The loss per sample [n] of outputs and targets; a UE's loss is their mean, or their sum over their masses."""
         return per_sample(self.criterion)
+
+    @property
+    def mass(self) -> Mass | None:
+        """What samples count in a UE's loss; None: all alike."""
+        return sample_mass(self.criterion)
 
     def initial_parameters(self, stream: Stream) -> Tensor:
         """Fresh parameters [P] drawn with the module's own rules from one keyed stream."""
@@ -81,6 +88,15 @@ class Task:
         """The template's own parameters as a vector [P]."""
         return self._flat(self.module)
 
+    def trial_parameters(self) -> Tensor:
+        """Parameters [P] near the template's own to try things with: none is exactly zero, no two are alike."""
+        draws = torch.Generator().manual_seed(_TEMPLATE_SEED)
+        flat = self.flat_template()
+        for place, shape in zip(self.spec.places.values(), self.spec.shapes, strict=True):
+            noise = torch.randn(prod(shape), generator=draws)
+            flat[place] += noise.mul_(_TRIAL_NOISE / prod(shape[1:]) ** 0.5).to(flat)
+        return flat
+
     def outputs(self, parameters: Tensor, inputs: Tensor) -> Tensor:
         """The model's outputs at a flat vector [P]."""
         result = functional_call(self.module, self.spec.unflatten(parameters), (inputs,))
@@ -90,7 +106,10 @@ class Task:
     def to(self, device: torch.device, dtype: torch.dtype) -> "Task":
         """The same task with the template's constants on a device, in a precision."""
         module = copy.deepcopy(self.module).to(device=device, dtype=dtype)
-        return Task(module, self.criterion, self.spec, self.build)
+        criterion = self.criterion
+        if isinstance(criterion, nn.Module):  # class weights, for one
+            criterion = copy.deepcopy(criterion).to(device=device, dtype=dtype)
+        return Task(module, criterion, self.spec, self.build)
 
     def _flat(self, module: nn.Module) -> Tensor:
         return self.spec.flatten({n: p.detach() for n, p in module.named_parameters()}).clone()
@@ -114,68 +133,13 @@ def make_task(
         loss_function = _imported(loss_function, "learning.loss")
     build = None if isinstance(model, nn.Module) else _builder(model, input_shape, num_outputs, options or {})
     module = model if isinstance(model, nn.Module) else _built(_given(build), _TEMPLATE_SEED)
-    refuse_stateful(module)
-    refuse_trainable(loss_function)
+    refuse_layers(module)
+    refuse_unusable(loss_function)
     trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not trainable:
         raise LearningError(f"the model {type(module).__name__} has no trainable parameters; there is nothing to learn")
     spec = ParameterSpec(tuple(trainable), tuple(tuple(p.shape) for p in trainable.values()))
     return Task(module, loss_function, spec, build)
-
-
-def refuse_stateful(module: nn.Module) -> None:
-    """Refuse layers without sizes, and those whose outcome depends on more than parameters and one sample."""
-    for name, part in module.named_modules():
-        where = f"layer {name!r} ({type(part).__name__})"
-        if any(nn.parameter.is_lazy(parameter) for parameter in part.parameters(recurse=False)):
-            raise LearningError(f"{where} has no sizes before its first input; wanted one that is given them")
-        if isinstance(part, nn.modules.batchnorm._BatchNorm) or getattr(part, "track_running_stats", False):
-            raise LearningError(
-                f"{where} keeps running statistics that change in training, which have no place in a UE's gradient; "
-                "use nn.GroupNorm, nn.LayerNorm or nn.InstanceNorm2d without running statistics instead"
-            )
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
-            raise LearningError(
-                f"{where} draws random numbers outside the keyed streams, so a run would not repeat; set p = 0 and use "
-                "weight decay or smaller models against overfitting"
-            )
-
-
-def check_model(task: Task, inputs: Tensor, targets: Tensor) -> None:
-    """Refuse a model or loss that does not take the data, and what has no place in a UE's gradient.
-
-    That is a model that changes its buffers, or in which one sample's outputs depend on another's. `inputs` are a few
-    samples, `targets` all.
-    """
-    module = copy.deepcopy(task.module)
-    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    with torch.no_grad():
-        both, alone = _outputs(module, inputs[:2]), _outputs(module, inputs[:1])
-        _check_loss(task, both, targets)
-    for name, buffer in module.named_buffers():
-        if not torch.equal(before[name], buffer):
-            raise LearningError(
-                f"buffer {name!r} changes in training, which has no place in a UE's gradient; keep such state out of "
-                "the model, or use a layer without it (nn.GroupNorm, nn.LayerNorm)"
-            )
-    if not torch.allclose(both[:1], alone, rtol=1e-2, atol=1e-3):
-        raise LearningError("a sample's outputs depend on the other samples of its batch; wanted a model without that")
-
-
-def _outputs(module: nn.Module, inputs: Tensor) -> Tensor:
-    outputs = _tried(lambda: module(inputs), f"the model fails on inputs of shape {tuple(inputs.shape[1:])}")
-    if not isinstance(outputs, Tensor):
-        raise LearningError(f"the model gives {type(outputs).__name__}; wanted one tensor")
-    return outputs
-
-
-def _check_loss(task: Task, outputs: Tensor, targets: Tensor) -> None:
-    """Refuse a loss that fails on a few outputs, and classes (among all targets) for which there is no output."""
-    classes = task.criterion is cross_entropy and outputs.ndim == targets.ndim + 1 and targets.numel() > 0
-    if classes and int(targets.max()) >= outputs.shape[-1]:
-        raise LearningError(f"the model gives {outputs.shape[-1]} outputs; classes go up to {int(targets.max())}")
-    shapes = f"outputs of shape {tuple(outputs.shape[1:])} and targets of shape {tuple(targets.shape[1:])}"
-    _tried(lambda: task.loss(outputs, targets[: len(outputs)]), f"the loss fails on {shapes}")
 
 
 def _builder(
@@ -208,15 +172,6 @@ def _built(build: Callable[[], nn.Module], seed: int) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise LearningError(f"the builder of the model gives {type(module).__name__}; wanted a torch.nn.Module")
     return module
-
-
-def _tried(what: Callable[[], Any], failing: str) -> Any:
-    """The outcome, or a refusal with the first line of what went wrong."""
-    try:
-        return what()
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise LearningError(f"{failing}: {reason}") from error
 
 
 def _given(build: Callable[[], nn.Module] | None) -> Callable[[], nn.Module]:

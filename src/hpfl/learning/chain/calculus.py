@@ -27,6 +27,12 @@ class Chain:
     links: tuple[Link, ...]
     output: Output
 
+    def entering(self, inputs: Tensor) -> Tensor:
+        """What the first layer with weights sees of inputs [u, n, ...]; no parameter has a say in it."""
+        for free in self.first:
+            inputs, _ = free.forward(inputs)
+        return inputs
+
 
 @dataclass
 class Tape:
@@ -92,9 +98,7 @@ class ChainCalculus:
     def _first(self, batch: Batch) -> Tensor:
         """The inputs of the first layer with weights: the same tensor each time, so that terms over them merge."""
         if id(batch) not in self._inputs:
-            rows = batch.inputs
-            for free in self.chain.first:
-                rows, _ = free.forward(rows)
+            rows = self.chain.entering(batch.inputs)
             self._inputs[id(batch)] = (batch, rows)
             layer = self.chain.links[0].layer
             if batch.gram is not None and isinstance(layer, Dense) and layer.grams is not None:

@@ -6,17 +6,21 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpfl.learning.batches import Batch
+from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point, Tape
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
+from hpfl.learning.chain.free import Flatten
 from hpfl.learning.chain.link import Link
+from hpfl.learning.chain.output import CrossEntropy
 from hpfl.learning.chain.pooled import PooledLink, pooled
 from hpfl.learning.chain.reading import chain_of
 from hpfl.learning.chain.weighted import Grams, Slots, Weights, add_to_groups
 from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
 from hpfl.learning.losses import correct
 from hpfl.learning.objective import OBJECTIVES, LocalTraining, MetaGradient, adapted
+from hpfl.learning.precision import repeatable
+from hpfl.learning.rehearsal import Outcome, Rehearsal
 from hpfl.learning.task import Task
 
 _CACHED_BYTES = 1_500_000  # of a layer's outputs in a chunk: what a core's own cache holds
@@ -32,20 +36,37 @@ class ChainEngine:
     preferred_samples: int | None = None
 
     @staticmethod
-    def choose(task: Task, training: LocalTraining, example: Tensor) -> "ChainEngine | None":
-        """The engine of a task whose module is a chain, seen to give the module's own outputs on an example."""
-        chain = chain_of(task)
-        if chain is None:
-            return None
+    def choose(task: Task, training: LocalTraining, samples: Samples) -> "ChainEngine | None":
+        """The engine of a task whose module is a chain, seen to give what the general engine does."""
+        chain, (example, _) = chain_of(task), samples.example(2)
+        if chain is None or (isinstance(chain.output, CrossEntropy) and int(samples.targets.min()) < 0):
+            return None  # a target that is marked as ignored has no place among the closed form's classes
         chain = replace(chain, links=tuple(pooled(link, example) for link in chain.links))
         engine = ChainEngine(task, training, chain)
-        flat = torch.cat([p.detach().reshape(-1) for p in task.module.parameters()])
-        with torch.no_grad():
-            outputs, widest = engine._try(flat, example)
-            if outputs.shape[0] != 1 or not torch.allclose(outputs[0], task.module(example), rtol=1e-3, atol=1e-4):
-                return None
-        samples = max(_CACHED_BYTES // (widest * flat.element_size()), 1)
-        return replace(engine, preferred_samples=None if example.is_cuda else samples)
+        try:
+            with torch.no_grad(), repeatable():
+                widest = engine._widest(example)
+                if widest is None or not engine._rehearsed(samples):
+                    return None
+        except (RuntimeError, ValueError, IndexError):  # where the general engine fails too, it will say so
+            return None
+        preferred = max(_CACHED_BYTES // (widest * torch.finfo(samples.dtype).bits // 8), 1)
+        return replace(engine, preferred_samples=None if example.is_cuda else preferred)
+
+    def _rehearsed(self, samples: Samples) -> bool:
+        """Whether updates and evaluations are the general engine's: layer-wise in float64, and as a GPU will run."""
+        rehearsal = Rehearsal.of(self.task, self.training, samples)
+        expected, chain = rehearsal.expected(), chain_of(rehearsal.task)
+        assert chain is not None  # it was one in another precision
+        if not ChainEngine(rehearsal.task, rehearsal.training, chain)._gives(rehearsal, expected):
+            return False
+        if not samples.inputs.is_cuda:
+            return True
+        there = rehearsal.on(samples.inputs.device, samples.dtype)
+        return replace(self, training=there.training)._gives(there, expected)
+
+    def _gives(self, rehearsal: Rehearsal, expected: Outcome) -> bool:
+        return rehearsal.gives(self, expected, None if self.gram_bias is None else self.gram)
 
     @property
     def gram_bias(self) -> bool | None:
@@ -64,9 +85,13 @@ class ChainEngine:
         return all(isinstance(link, PooledLink) or isinstance(link.layer, Dense) for link in self.chain.links)
 
     def gram(self, batch: Batch) -> Tensor:
-        """Inner products of each UE's inputs, plus 1 for the bias."""
-        rows = batch.inputs.flatten(2)
-        product = rows @ rows.mT
+        """Inner products of what the first dense layer sees of each UE's inputs, plus 1 for the bias."""
+        inputs = batch.inputs
+        at_once = len(inputs) if all(isinstance(free, Flatten) for free in self.chain.first) else 1  # views or copies
+        product = inputs.new_empty(*inputs.shape[:2], inputs.shape[1])
+        for own, into in zip(torch.split(inputs, at_once), torch.split(product, at_once), strict=True):
+            rows = self.chain.entering(own)
+            torch.bmm(rows, rows.mT, out=into)
         return product.add_(1) if self.gram_bias else product
 
     @torch.no_grad()
@@ -116,22 +141,22 @@ class ChainEngine:
         name = link.layer.name
         return Slots(places[f"{name}.weight"], places.get(f"{name}.bias"))
 
-    def _try(self, flat: Tensor, example: Tensor) -> tuple[Tensor, int]:
-        """Outputs of the chain on an example, and the most numbers a sample has at any layer's outputs."""
+    def _widest(self, example: Tensor) -> int | None:
+        """The most numbers that a sample of an example has at any layer's outputs; None: these are not the module's."""
         nothing = example.new_zeros(1, len(example))
-        batch = Batch(example.unsqueeze(0), nothing, nothing)
-        calculus = self._calculus(self._weights(flat), {"support": batch})
+        batch, flat = Batch(example.unsqueeze(0), nothing, nothing), self.task.flat_template()
         tape = Tape(batch)
-        outputs = calculus.forward(None, tape)
+        outputs = self._calculus(self._weights(flat), {"support": batch}).forward(None, tape)
         flat_rows = all(
             passage.rows.ndim == 3
             for link, passage in zip(self.chain.links, tape.passages, strict=True)
             if isinstance(link.layer, Dense)
         )
         if not flat_rows:  # a dense layer over tokens or channels
-            return outputs[:0], 1
-        sizes = [outputs[0, 0].numel(), *(passage.rows[0, 0].numel() for passage in tape.passages[1:])]
-        return outputs, max(sizes)
+            return None
+        if not torch.allclose(outputs[0], self.task.module(example), rtol=1e-3, atol=1e-4):
+            return None
+        return max([outputs[0, 0].numel(), *(passage.rows[0, 0].numel() for passage in tape.passages[1:])])
 
 
 def _remembering(link: Link, first: bool) -> Link:

@@ -1,5 +1,6 @@
 """Reads a module as a chain of layers by tracing it, or says that it is none."""
 
+import copy
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -128,6 +129,15 @@ def _avg_pool(part: Any, name: str) -> AvgPool:
     return AvgPool((*pairs, part.ceil_mode, part.count_include_pad, part.divisor_override))
 
 
+def _elementwise(part: Any) -> Elementwise:
+    """The function of an activation, whose inputs are kept for its derivatives: never written over in place."""
+    if not getattr(part, "inplace", False):
+        return Elementwise(part)
+    apart = copy.copy(part)
+    apart.inplace = False
+    return Elementwise(apart)
+
+
 _MODULES: dict[type[nn.Module], Callable[[Any, str], Any]] = {
     nn.Linear: _dense,
     nn.Conv2d: _convolution,
@@ -138,7 +148,7 @@ _MODULES: dict[type[nn.Module], Callable[[Any, str], Any]] = {
     nn.Tanh: lambda part, name: Tanh(),
     nn.Identity: lambda part, name: None,
     nn.Dropout: lambda part, name: None,  # of probability 0, others are refused
-    **{kind: lambda part, name: Elementwise(part) for kind in _SMOOTH_MODULES},
+    **{kind: lambda part, name: _elementwise(part) for kind in _SMOOTH_MODULES},
 }
 
 
