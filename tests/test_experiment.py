@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -148,8 +149,9 @@ def test_a_finished_run_can_be_prolonged_to_the_same_bits(tmp_path, every):
 
 
 def test_a_run_of_another_configuration_is_not_resumed_and_the_keys_that_differ_are_named(tmp_path):
-    hpfl.run(small("training.rounds=2"), out=tmp_path / "run", figures=False)
-    other = small("planning.rho=0.1", "network.cpu_hz={choice=[1e9, 2e9]}", "evaluation.target_accuracy=0.5")
+    joint = partial(small, "planning.planner=joint")
+    hpfl.run(joint("training.rounds=2"), out=tmp_path / "run", figures=False)
+    other = joint("planning.rho=0.1", "network.cpu_hz={choice=[1e9, 2e9]}", "evaluation.target_accuracy=0.5")
 
     def refused(changed):
         with pytest.raises(CheckpointError) as error:
@@ -163,7 +165,7 @@ def test_a_run_of_another_configuration_is_not_resumed_and_the_keys_that_differ_
     )
     seven = [f"{key}=0.5" for key in ("rho", "phi")] + [f"{key}=7" for key in ("max_edges", "staleness_bound")]
     seven = [f"planning.{text}" for text in seven] + [f"learning.{name}_steps=2" for name in ("inner", "local")]
-    assert "; and 2 more; resume it" in refused(small(*seven, "training.seed=1"))
+    assert "; and 2 more; resume it" in refused(joint(*seven, "training.seed=1"))
     file = tmp_path / "run" / "config.toml"
     file.write_text("".join(line for line in file.read_text().splitlines(keepends=True) if "rho" not in line))
     assert "planning.rho is 0.1 here, 0.8 in the run" in refused(other)
