@@ -165,3 +165,50 @@ def test_a_deployed_ue_has_the_samples_of_its_simulated_twin(tmp_path):
         np.testing.assert_array_equal(own.test_targets, data.test[user][1])
     with pytest.raises(hpfl.DatasetError, match="has 12 UEs under 3 edges, the experiment 200 under 20"):
         own_data("", config(f"data.dataset=folder:{tmp_path / 'users'}"), 0)
+
+
+def slopes(*, seed=1):
+    """Users that each have a line of their own through the origin."""
+    rng = np.random.default_rng(seed)
+
+    def drawn(slope, count):
+        inputs = rng.normal(size=(count, 1)).astype(np.float32)
+        return inputs, slope * inputs[:, 0]
+
+    own = rng.uniform(-2, 2, size=NUM_USERS)
+    train, test = ([drawn(slope, count) for slope in own] for count in (12, 9))
+    return hpfl.FederatedData(train=train, test=test, edge_of_ue=EDGES)
+
+
+def test_a_regression_is_scored_by_the_loss_on_own_test_samples_and_timed_to_one():
+    data = slopes()
+    changes = ["learning.loss=mse", "learning.model=torch.nn:Linear", "evaluation.target_loss=0.2"]
+    asked = config(*changes, "training.rounds=6", "evaluation.inner_steps=20", "evaluation.every=1")
+    asked.learning.model = lambda: torch.nn.Linear(1, 1)
+    result = hpfl.run(asked, data=data, hooks=SILENT)
+    weight, bias = (result.model[name].double() for name in ("weight", "bias"))
+    for user, ((inputs, targets), (test_inputs, test_targets)) in enumerate(zip(data.train, data.test, strict=True)):
+        w, b = float(weight), float(bias)
+        before = np.mean((w * test_inputs[:, 0] + b - test_targets) ** 2)
+        for _ in range(20):
+            error = w * inputs[:, 0] + b - targets
+            w, b = w - 0.1 * np.mean(2 * error * inputs[:, 0]), b - 0.1 * np.mean(2 * error)
+        after = np.mean((w * test_inputs[:, 0] + b - test_targets) ** 2)
+        np.testing.assert_allclose(result.ues["test_loss"][user], before, rtol=1e-4)
+        np.testing.assert_allclose(result.ues["personalised_test_loss"][user], after, rtol=1e-3, atol=1e-6)
+    summary = result.summary
+    assert summary["final_personalised_accuracy"] is None or np.isnan(summary["final_personalised_accuracy"])
+    assert (summary["target_loss"], summary["target_accuracy"]) == (0.2, None)
+    assert summary["final_personalised_test_loss"] < 0.2 < summary["final_test_loss"]
+    assert summary["rounds_to_target"] == 1
+
+
+def test_users_without_test_samples_of_their_own_are_left_out_of_means():
+    data = users()
+    empty = (np.zeros((0, 6), np.float32), np.zeros(0, np.int64))
+    some = hpfl.FederatedData(train=data.train, test=[empty, *data.test[1:]], edge_of_ue=EDGES, num_classes=CLASSES)
+    result = hpfl.run(config(), data=some, hooks=SILENT)
+    own = result.ues["personalised_accuracy"]
+    assert np.isnan(own[0])
+    assert not np.isnan(own[1:]).any()
+    assert result.summary["final_personalised_accuracy"] == pytest.approx(own[1:].mean())

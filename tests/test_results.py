@@ -9,6 +9,7 @@ from hpfl.cli import app
 from hpfl.data.sources import DATASETS, Dataset, DatasetSpec
 from hpfl.reporting.compare import _cells, compare_runs
 from hpfl.reporting.store import read_rounds, read_summary
+from hpfl.reporting.targets import LOSS, Target
 from hpfl.reporting.timeline import read_timeline
 from results_table import explained, flat
 
@@ -66,9 +67,12 @@ def test_every_key_of_the_summary_is_explained(folders):
 
 
 def test_every_heading_of_a_comparison_is_explained(folders):
-    comparison = compare_runs(folders[:2] + folders[3:], target=0.05)
-    headings = {heading.replace("\n", " ") for heading in _cells(comparison.rows[0], comparison)}
-    assert {heading.replace("5.0 %", "TARGET") for heading in headings} == explained("hpfl compare")
+    shown = set()
+    for chosen, target in ((folders[:2] + folders[3:], Target(0.05)), (folders[2:3], Target(0.05, LOSS))):
+        comparison = compare_runs(chosen, target=target)
+        headings = {heading.replace("\n", " ") for heading in _cells(comparison.rows[0], comparison)}
+        shown |= {heading.replace(target.short, "TARGET") for heading in headings}
+    assert shown == explained("hpfl compare")
 
 
 def test_every_key_of_a_comparison_as_json_is_explained(folders, tmp_path):

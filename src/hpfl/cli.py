@@ -1,5 +1,6 @@
 """The front door: `hpfl run`, `hpfl plan`, `hpfl compare` and the rest."""
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from hpfl.planning.planners import PLANNERS
 from hpfl.reporting.compare import compare_command_output
 from hpfl.reporting.formats import number
 from hpfl.reporting.style import refuse_unknown_kind
+from hpfl.reporting.targets import LOSS, Target
 
 app = typer.Typer(
     name="hpfl",
@@ -130,6 +132,10 @@ def compare_command(
             show_default="the configured one if all have it and reach it, else the highest that all reach",
         ),
     ] = None,
+    target_loss: Annotated[
+        float | None,
+        typer.Option(help="Personalised test loss to time instead, as in regression.", show_default=False),
+    ] = None,
     figure: Annotated[Path, typer.Option(help="Where to draw, .png, .svg or .pdf.")] = Path("compare.png"),
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per row, with its runs inside, instead of a table.")
@@ -142,8 +148,13 @@ def compare_command(
     """
     if target is not None and not 0 < target <= 1:
         refuse(f"--target is {target:g}; it should be greater than 0 and at most 1, as 0.93 for 93 %")
+    if target_loss is not None and not 0 < target_loss < math.inf:
+        refuse(f"--target-loss is {target_loss:g}; it should be greater than 0")
+    if target is not None and target_loss is not None:
+        refuse("--target is an accuracy and --target-loss a loss; wanted one of them")
+    wanted = Target(target_loss, LOSS) if target_loss is not None else None if target is None else Target(target)
     refuse_unknown_kind(figure)
-    compare_command_output(folders, target=target, figure=figure, as_json=as_json)
+    compare_command_output(folders, target=wanted, figure=figure, as_json=as_json)
 
 
 @app.callback(invoke_without_command=True)
@@ -206,7 +217,8 @@ def _final_quality(summary: Mapping[str, Any]) -> str:
     personalised, shared = summary["final_personalised_accuracy"], summary["final_global_accuracy"]
     if personalised is not None and shared is not None:
         return f"personalised accuracy {personalised:.3f}, global {shared:.3f}"
-    return f"personalised loss {number(summary['final_meta_loss'])}, global {number(summary['final_loss'])}"
+    ours, shared = (number(summary[f"final_{name}"]) for name in ("personalised_test_loss", "test_loss"))
+    return f"personalised test loss {ours}, global {shared}"
 
 
 def _first_line(text: str | None) -> str:

@@ -217,5 +217,7 @@ def _ue_table(config: Config, executor: DeployedExecutor, state: TrainState) -> 
         "global_accuracy": found.global_accuracy,
         "meta_loss": found.meta_loss,
         "loss": found.loss,
+        "personalised_test_loss": found.personalised_test_loss,
+        "test_loss": found.test_loss,
         "energy_j": state.joules,
     }

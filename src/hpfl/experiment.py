@@ -240,6 +240,8 @@ def _ue_table(simulation: Simulation, state: TrainState, evaluation: Evaluation)
         "global_accuracy": evaluation.global_accuracy,
         "meta_loss": evaluation.meta_loss,
         "loss": evaluation.loss,
+        "personalised_test_loss": evaluation.personalised_test_loss,
+        "test_loss": evaluation.test_loss,
         "energy_j": state.joules,
     }
     order = np.argsort(dealt.ue_numbers)

@@ -13,10 +13,12 @@ from rich.console import Console
 
 from hpfl.config import load, to_toml
 from hpfl.reporting.compare import compare_command_output, compare_runs, compare_views, explanations, show, table
+from hpfl.reporting.compare_figure import compare_figure
 from hpfl.reporting.groups import Group, grouped
 from hpfl.reporting.runs import RunView, load_run, load_runs
 from hpfl.reporting.schedules import same_edges
 from hpfl.reporting.store import OutputError
+from hpfl.reporting.targets import LOSS, Target
 from hpfl.reporting.ways import Ways, common_target, ratio, way_to, ways_to
 from hpfl.reporting.why import why
 
@@ -25,7 +27,7 @@ RISING = [0.1 * n for n in range(1, 10)]
 
 def ways(*runs: RunView, target: float = 0.5) -> Ways:
     """The ways of runs that are one group."""
-    return ways_to(Group(label=runs[0].label, runs=runs), target)
+    return ways_to(Group(label=runs[0].label, runs=runs), Target(target))
 
 
 def test_every_run_has_one_row_of_plain_json(tmp_path: Path) -> None:
@@ -36,20 +38,20 @@ def test_every_run_has_one_row_of_plain_json(tmp_path: Path) -> None:
     assert [row["system"] for row in comparison.rows] == ["HPFL", "SHPFL"]
     assert [row["planner"] for row in comparison.rows] == ["joint", "shpfl"]
     assert [row["rounds"] for row in comparison.rows] == [9, 5]
-    assert (comparison.target, comparison.target_origin) == (0.3, "highest that all reach")
+    assert (comparison.target, comparison.target_origin) == (Target(0.3), "highest that all reach")
     assert [row["time_to_target_s"] for row in comparison.rows] == [3.0, 12.0]
     assert json.loads(json.dumps(comparison.rows, allow_nan=False)) == list(comparison.rows)
 
 
 def test_the_configured_target_is_used_where_all_reach_it() -> None:
     runs = [view("a", RISING, target=0.5), view("b", RISING, target=0.5)]
-    assert common_target(runs) == (0.5, "as configured")
-    assert common_target([*runs, view("c", [0.4] * 3, target=0.5)]) == (0.4, "highest that all reach")
+    assert common_target(runs) == (Target(0.5), "as configured")
+    assert common_target([*runs, view("c", [0.4] * 3, target=0.5)]) == (Target(0.4), "highest that all reach")
     assert common_target([*runs, view("c", RISING, target=0.6)])[1] == "highest that all reach"
 
 
 def test_a_given_target_that_a_run_misses_is_unknown_for_it() -> None:
-    comparison = compare_views([view("a", RISING), view("b", [0.2] * 5)], target=0.5)
+    comparison = compare_views([view("a", RISING), view("b", [0.2] * 5)], target=Target(0.5))
     assert [row["time_to_target_s"] for row in comparison.rows] == [12.5, None]
 
 
@@ -78,7 +80,7 @@ def test_time_ratio_is_rounds_ratio_times_latency_ratio(one: list[float], other:
 
 
 def test_the_reason_is_said_with_its_figures() -> None:
-    text = why(ways(view("a", [0.1, *RISING])), ways(view("b", RISING, latency_s=10.0)), 0.5)
+    text = why(ways(view("a", [0.1, *RISING])), ways(view("b", RISING, latency_s=10.0)), Target(0.5))
     assert text.startswith(
         "a reached 50.0 % personalised accuracy after 15.0 s of simulated time, b after 50.0 s: 3.3 times sooner. "
         "It needed 1.20 times more rounds (6 against 5) but each took 4.00 times less (2.5 s against 10.0 s): "
@@ -89,11 +91,11 @@ def test_the_reason_is_said_with_its_figures() -> None:
 
 def test_the_reason_does_not_depend_on_the_order_of_the_runs() -> None:
     one, other = ways(view("a", RISING)), ways(view("b", RISING, latency_s=10.0))
-    assert why(one, other, 0.5) == why(other, one, 0.5)
+    assert why(one, other, Target(0.5)) == why(other, one, Target(0.5))
 
 
 def test_a_target_out_of_reach_is_said_to_be() -> None:
-    text = why(ways(view("a", RISING)), ways(view("b", [0.2] * 4)), 0.5)
+    text = why(ways(view("a", RISING)), ways(view("b", [0.2] * 4)), Target(0.5))
     assert text == (
         "50.0 % personalised accuracy was reached by a after 12.5 s and by b not at all within its 4 rounds (10.0 s)."
     )
@@ -139,7 +141,7 @@ def test_the_seconds_of_a_deployment_are_called_measured(tmp_path: Path) -> None
 
     def said(*folders: Path) -> str:
         file = io.StringIO()
-        show(compare_runs(folders, target=0.5), Console(file=file))
+        show(compare_runs(folders, target=Target(0.5)), Console(file=file))
         return file.getvalue()
 
     assert "simulated" not in said(one, other)
@@ -169,7 +171,7 @@ def test_the_command_prints_rows_or_a_table_and_draws(tmp_path: Path, as_json: b
     folders = [folder_of(tmp_path / name, history(RISING, latency_s=s)) for name, s in (("a", 1.0), ("b", 2.0))]
     file = io.StringIO()
     figure = tmp_path / "compare.png"
-    compare_command_output(folders, target=0.5, figure=figure, as_json=as_json, console=Console(file=file))
+    compare_command_output(folders, target=Target(0.5), figure=figure, as_json=as_json, console=Console(file=file))
     assert figure.stat().st_size > 10_000
     if as_json:
         rows = [json.loads(line) for line in file.getvalue().splitlines()]
@@ -191,7 +193,7 @@ def test_systems_are_named_by_tiers_and_adaptation(backhaul: bool, inner_lr: flo
 
 def test_runs_that_never_arrive_come_last() -> None:
     comparison = compare_views(
-        [view("never", [0.1] * 4), view("late", RISING, latency_s=9.0), view("soon", RISING)], target=0.5
+        [view("never", [0.1] * 4), view("late", RISING, latency_s=9.0), view("soon", RISING)], target=Target(0.5)
     )
     sentences = explanations(comparison)
     assert sentences[0].startswith("soon reached")
@@ -201,7 +203,7 @@ def test_runs_that_never_arrive_come_last() -> None:
 
 def said(*runs: RunView, target: float | None = 0.5) -> str:
     file = io.StringIO()
-    show(compare_views(runs, target=target), Console(file=file))
+    show(compare_views(runs, target=None if target is None else Target(target)), Console(file=file))
     return file.getvalue()
 
 
@@ -211,7 +213,7 @@ def reaching(planner: str, latencies_s: dict[int, float]) -> list[RunView]:
 
 
 def test_runs_that_differ_in_the_seed_alone_are_one_row_of_means_with_students_interval() -> None:
-    comparison = compare_views(reaching("joint", {0: 2.0, 1: 2.4, 7: 2.8}), target=0.5)
+    comparison = compare_views(reaching("joint", {0: 2.0, 1: 2.4, 7: 2.8}), target=Target(0.5))
     (row,) = comparison.rows
     assert (row["label"], row["seeds"], row["num_reached"]) == ("joint", [0, 1, 7], 3)
     assert row["time_to_target_s"] == pytest.approx(12.0)
@@ -225,9 +227,9 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row_of_means_with_students_i
 
 def test_no_ratio_is_printed_between_two_seeds() -> None:
     runs = reaching("joint", {0: 1.0, 1: 10.0})
-    assert explanations(compare_views(runs, target=0.5)) == []
+    assert explanations(compare_views(runs, target=Target(0.5))) == []
     assert "sooner" not in said(*runs)
-    assert compare_views(runs, target=0.5).rows[0]["time_ratio"] is None
+    assert compare_views(runs, target=Target(0.5)).rows[0]["time_ratio"] is None
 
 
 def test_what_decides_no_numbers_separates_no_groups(tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ def test_a_seed_that_is_there_twice_begins_another_group() -> None:
         [replace(run, label=f"{where}/{run.label}") for run in runs]
         for where, runs in (("old", before), ("new", after))
     )
-    comparison = compare_views([*old, *new], target=0.5)
+    comparison = compare_views([*old, *new], target=Target(0.5))
     assert [row["label"] for row in comparison.rows] == ["old/joint", "new/joint"]
     assert explanations(comparison)[-1] == "old/joint and new/joint have the same configuration and seeds."
     found, two = comparison.rows[0]["time_ratio"], pytest.approx(2.0)
@@ -308,7 +310,7 @@ def test_where_some_seeds_do_not_arrive_it_is_said_how_many_do_and_nothing_is_av
         seeded("joint", 2, [0.2] * 9),
         seeded("paper", 0, RISING, latency_s=2.0),
     ]
-    comparison = compare_views(runs, target=0.5)
+    comparison = compare_views(runs, target=Target(0.5))
     row = comparison.rows[0]
     assert (row["num_reached"], row["time_to_target_s"], row["time_ratio"]) == (2, None, None)
     text = said(*runs)
@@ -329,7 +331,7 @@ def test_a_ratio_is_the_geometric_mean_over_the_seeds_both_have(pairs: list[tupl
     assert found.rounds * found.seconds_per_round == pytest.approx(found.time.mean)
     assert found.time.count == len(pairs)
     assert (found.time.low is None) == (len(pairs) == 1)
-    assert why(one, other, 0.5) == why(other, one, 0.5) or found.time.mean == pytest.approx(1)
+    assert why(one, other, Target(0.5)) == why(other, one, Target(0.5)) or found.time.mean == pytest.approx(1)
 
 
 def test_ratios_over_common_seeds_are_said_with_their_interval() -> None:
@@ -357,7 +359,7 @@ def test_groups_without_a_common_seed_are_compared_by_their_means_and_it_is_said
 
 def test_with_many_groups_only_how_much_sooner_is_said() -> None:
     runs = [view(f"run {n}", RISING, latency_s=1.0 + n) for n in range(6)]
-    told = [explanations(compare_views(those, target=0.5))[:-1] for those in (runs, runs[:5])]
+    told = [explanations(compare_views(those, target=Target(0.5)))[:-1] for those in (runs, runs[:5])]
     assert [["It needed" in line for line in lines] for lines in told] == [[False] * 5, [True] * 4]
 
 
@@ -396,3 +398,37 @@ def test_nearly_the_same_edges_are_said_to_be_so_and_calling_all_is_no_choice() 
     nearly = grouped([run("joint", [(0, 1)] * 20), run("paper", [(0, 1)] * 18 + [(1, 2)] * 2)])
     assert same_edges(nearly) == ["joint-s0 and paper-s0 chose the same edges in 18 of 20 rounds."]
     assert same_edges(grouped([run("full", [(0, 1, 2, 3)] * 20), run("joint", [(0, 1, 2, 3)] * 20)])) == []
+
+
+def falling(label: str, losses: list[float], *, latency_s: float = 2.5) -> RunView:
+    """A regression: no accuracy, only losses."""
+    rows = [
+        record(
+            number,
+            time_s=latency_s * number,
+            latency_s=latency_s,
+            meta_loss=loss,
+            loss=2 * loss,
+            personalised_accuracy=float("nan"),
+            personalised_test_loss=loss,
+            test_loss=2 * loss,
+        ).to_json()
+        for number, loss in enumerate(losses, start=1)
+    ]
+    return RunView(label=label, rows=rows)
+
+
+def test_runs_without_an_accuracy_are_timed_to_a_test_loss(tmp_path: Path) -> None:
+    losses = [0.9, 0.5, 0.3, 0.2, 0.123456, 0.1]
+    comparison = compare_views([falling("quick", losses), falling("slow", losses, latency_s=5.0)])
+    assert (comparison.target, comparison.target_origin) == (Target(0.2, LOSS), "lowest that all reach")
+    assert [row["time_to_target_s"] for row in comparison.rows] == [10.0, 20.0]
+    assert [row["target_loss"] for row in comparison.rows] == [0.2, 0.2]
+    assert explanations(comparison)[0].startswith("quick reached a personalised test loss of 0.2 after 10.0 s")
+    file = io.StringIO()
+    show(comparison, Console(file=file))
+    assert "personalised test loss of 0.2 (lowest that all reach)" in file.getvalue()
+    assert "0.1 (0.1)" in file.getvalue()
+    assert compare_figure(comparison.groups, comparison.ways, tmp_path / "loss.png", target=comparison.target).exists()
+    given = compare_views([falling("quick", losses), falling("slow", losses)], target=Target(0.5, LOSS))
+    assert [row["rounds_to_target"] for row in given.rows] == [2, 2]

@@ -79,7 +79,7 @@ def test_seeds_are_drawn_as_their_mean_and_their_range_while_all_of_them_ran() -
     np.testing.assert_allclose(drawn.time_s, [2, 3, 4])
     np.testing.assert_allclose(drawn.low, [0.1, 0.15, 0.2])
     np.testing.assert_allclose(drawn.high, [0.2, 0.3, 0.4])
-    np.testing.assert_allclose(drawn.accuracy, [0.15, 0.225, 0.3])
+    np.testing.assert_allclose(drawn.level, [0.15, 0.225, 0.3])
     assert drawn.final == pytest.approx(0.3)
 
 

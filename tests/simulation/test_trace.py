@@ -52,7 +52,7 @@ def test_availability_alone_makes_ues_leave_and_come_back(tmp_path):
     away = {(1, 0), (1, 1), (1, 2), (1, 3)}  # all of edge 0 in round 1
     lines = [f"available,{t},0,{i},{0 if (t, i) in away else 1}" for t in range(3) for i in range(20)]
     path = written(tmp_path / "trace.csv", *lines)
-    result = hpfl.run(config("planning.planner=full", "training.rounds=3", f"network.trace={path}"))
+    result = hpfl.run(config("planning.planner=full", "training.rounds=3", f"network.trace={path}"), hooks=hpfl.Hooks())
     assert [row["num_participants"] for row in result.rounds] == [20, 16, 20]
     assert result.rounds[1]["aggregated"] == [1, 2, 3, 4]
 

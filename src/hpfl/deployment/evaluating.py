@@ -1,7 +1,8 @@
-"""What UEs report of a model: losses and accuracies on their own data, four numbers each, and nothing of the data."""
+"""What UEs report of a model: losses and accuracies on their own data, a few numbers each, nothing of the data."""
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from hpfl.deployment.checks import check_same_model
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import FloatArray, Tag, as_numbers
+from hpfl.learning import Evaluation
 
-COLUMNS = 4
+COLUMNS = len(fields(Evaluation))
 
 
 class Evaluating:

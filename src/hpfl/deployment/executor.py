@@ -15,6 +15,7 @@ from hpfl.deployment.audit import Aggregated, AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
+from hpfl.deployment.evaluating import COLUMNS
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.stretches import RoundTimes, stretches
 from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector, digest_of
@@ -23,7 +24,7 @@ from hpfl.network.energy import compute_j, transmit_j
 from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
 from hpfl.training.loop import received
-from hpfl.training.record import EvaluationSummary
+from hpfl.training.record import EvaluationSummary, summary_of
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 BoolArray = NDArray[np.bool_]
@@ -157,7 +158,7 @@ class DeployedExecutor:
 
     def evaluation(self) -> Evaluation:
         """The newest figures of every UE; NaN for those that never reported."""
-        table = np.full((self.links.config.network.num_ues, 4), np.nan)
+        table = np.full((self.links.config.network.num_ues, COLUMNS), np.nan)
         for ue, row in self.figures.items():
             table[ue] = row
         return Evaluation(*np.ascontiguousarray(table.T))
@@ -271,17 +272,6 @@ def as_vector(params: torch.Tensor) -> Vector:
     return np.ascontiguousarray(params.detach().cpu().numpy())
 
 
-def summary_of(evaluation: Evaluation) -> EvaluationSummary:
-    """Means over the UEs that reported, and the accuracy that nine UEs in ten reach."""
-    return EvaluationSummary(
-        meta_loss=float(np.nanmean(evaluation.meta_loss)),
-        loss=float(np.nanmean(evaluation.loss)),
-        personalised_accuracy=_mean(evaluation.personalised_accuracy),
-        global_accuracy=_mean(evaluation.global_accuracy),
-        personalised_accuracy_p10=_low(evaluation.personalised_accuracy),
-    )
-
-
 def _started(held: Mapping[int, Held], round_number: int) -> dict[int, Held]:
     """The edges that computed on this round's model; the others hold what an earlier round has counted."""
     return {edge: one for edge, one in held.items() if one.tag.base_round == round_number}
@@ -294,16 +284,6 @@ def _ues_of(held: Mapping[int, Held]) -> tuple[IntArray, IntArray]:
     samples = np.concatenate([one.sketch.samples for one in held.values()] or nobody)
     order = np.argsort(ues, kind="stable")
     return ues[order], samples[order]
-
-
-def _mean(values: NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
-
-
-def _low(values: NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.quantile(known, 0.1)) if known.size else float("nan")
 
 
 def _arrival(edge: int, came: Delivered) -> EdgeUpdate:

@@ -1,6 +1,6 @@
 """What one UE computes: a cohort of one, whose draws are those of its simulated twin."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -72,10 +72,9 @@ class Learner:
         return self._projection(torch.from_numpy(update)).numpy()
 
     def evaluate(self, params: Vector) -> FloatArray:
-        """Loss, meta loss, personalised and global accuracy of this UE."""
+        """This UE's figures, in the order of `Evaluation`."""
         found = self._evaluation(params)
-        columns = (found.loss, found.meta_loss, found.personalised_accuracy, found.global_accuracy)
-        return np.array([column[self._number] for column in columns])
+        return np.array([getattr(found, entry.name)[self._number] for entry in fields(found)])
 
     def adapted(self, params: Vector) -> Vector:
         """The personal model: `params` after the evaluation's inner steps on this UE's own training data."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.refusal import RefusedError
 
-VERSION = 1
+VERSION = 2
 CHUNK_BYTES = 2**20
 MAX_FRAME_BYTES = 2 * CHUNK_BYTES
 """A chunk, and as much again for a head that lists the UEs of an edge."""

@@ -152,6 +152,14 @@ def sample_weights(targets: Tensor, counts: IntArray, mass: Mass | None) -> Tens
     return torch.where(real & (total != 0), 1 / total, 0.0)
 
 
+def loss_weights(targets: Tensor, weights: Tensor, mass: Mass | None) -> Tensor:
+    """Weights [n] of samples in one UE's loss, from those of a plain mean: divided by the mass of what counts."""
+    if mass is None:
+        return weights
+    total = (weights * mass(targets).to(weights.dtype)).sum()
+    return torch.where(total != 0, weights / total, 0.0)
+
+
 def spread(total: int, count: int) -> Tensor:
     """At most `count` places from 0 to `total - 1`, evenly far apart."""
     return torch.linspace(0, total - 1, min(count, total), dtype=torch.float64).long()

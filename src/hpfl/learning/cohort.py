@@ -5,7 +5,7 @@ updates = cohort.updates(w, ues=ues, groups=edge_of_ue[ues], num_groups=K, strea
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import torch
@@ -156,7 +156,7 @@ class Cohort:
         samples = self._tests_on_device(test)
         training = replace(self.training, inner_lr=inner_lr, inner_steps=inner_steps)
         test_sizes = samples.shards.sizes
-        figures = params.new_full((4, self.num_ues), torch.nan)
+        figures = params.new_full((len(fields(Evaluation)), self.num_ues), torch.nan)
 
         def evaluated(ues: IntArray, most_tests: int) -> Tensor:
             own_tests = whole_batch(samples, ues, max(most_tests, 1))

@@ -1,7 +1,7 @@
 """What every engine takes and gives: a chunk of UEs, the parameters they start from, and how groups sum them up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Protocol
 
@@ -61,10 +61,12 @@ class ChunkEvaluation:
     meta_loss: Tensor
     personalised_accuracy: Tensor
     global_accuracy: Tensor
+    personalised_test_loss: Tensor
+    test_loss: Tensor
 
     def stacked(self) -> Tensor:
-        """All figures, [4, u]."""
-        return torch.stack([self.loss, self.meta_loss, self.personalised_accuracy, self.global_accuracy])
+        """All figures in the order of `Evaluation`, [figures, u]."""
+        return torch.stack([getattr(self, entry.name) for entry in fields(self)])
 
 
 class Engine(Protocol):

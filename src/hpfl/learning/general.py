@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import grad_and_value, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from hpfl.learning.batches import Batch
+from hpfl.learning.batches import Batch, loss_weights
 from hpfl.learning.engine import ChunkEvaluation, Losses, Sums, try_one
 from hpfl.learning.errors import LearningError
 from hpfl.learning.losses import correct
@@ -165,12 +165,16 @@ class GeneralEngine:
         theta, path = adapted(calculus, parameters, self.training, keep=False)
         meta_loss = calculus._loss("support")(theta)
         loss = path[0].loss if path else meta_loss
-        return loss, meta_loss, self._accuracy(theta, test), self._accuracy(parameters, test)
+        (after, test_loss_after), (before, test_loss) = (self._tested(point, test) for point in (theta, parameters))
+        return loss, meta_loss, after, before, test_loss_after, test_loss
 
-    def _accuracy(self, parameters: Tensor, test: Arrays) -> Tensor:
+    def _tested(self, parameters: Tensor, test: Arrays) -> tuple[Tensor, Tensor]:
+        """Accuracy (NaN where targets are not classes) and loss on test samples."""
         inputs, targets, weights = test
-        hits = correct(self.task.outputs(parameters, inputs), targets)
-        return weights.sum() * torch.nan if hits is None else (hits * weights).sum()
+        outputs = self.task.outputs(parameters, inputs)
+        hits = correct(outputs, targets)
+        losses = (self.task.loss(outputs, targets) * loss_weights(targets, weights, self.task.mass)).sum()
+        return weights.sum() * torch.nan if hits is None else (hits * weights).sum(), losses
 
 
 def _without_cudnn() -> AbstractContextManager[None]:

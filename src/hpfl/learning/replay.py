@@ -70,7 +70,7 @@ class EvaluationReplay:
 
     graph: torch.cuda.CUDAGraph
     start: Tensor  # [P]
-    figures: Tensor  # [4, N] in bucket order
+    figures: Tensor  # [figures, N] in bucket order
     place: IntArray  # [N]: where each UE's figures lie
     tests: Sequence[Batch]  # held, since the recording reads them where they lie
 
@@ -89,7 +89,7 @@ class EvaluationReplay:
         return EvaluationReplay(graph, own_start, figures, _places(store), tests)
 
     def run(self, start: Tensor) -> Tensor:
-        """Figures [4, N] of all UEs."""
+        """Figures [figures, N] of all UEs."""
         self.start.copy_(start)
         self.graph.replay()
         return self.figures[:, torch.from_numpy(self.place).to(start.device)]

@@ -1,4 +1,4 @@
-"""Several runs side by side: one row for each configuration, timed to one accuracy, as a table, as JSON, in words."""
+"""Several runs side by side: one row for each configuration, timed to one target, as a table, as JSON, in words."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,7 +17,8 @@ from hpfl.reporting.groups import Group, grouped, repeated
 from hpfl.reporting.runs import RunView, common_time_word, load_runs
 from hpfl.reporting.schedules import same_edges
 from hpfl.reporting.style import FiguresUnavailableError
-from hpfl.reporting.ways import Ways, common_target, ways_to
+from hpfl.reporting.targets import LOSS, Target
+from hpfl.reporting.ways import Ways, common_target, metric_of, ways_to
 from hpfl.reporting.why import why
 
 MOST_REASONS = 5
@@ -29,11 +30,16 @@ class Comparison:
     """Runs grouped by configuration, the accuracy they are timed to, where that came from, one flat row per group."""
 
     groups: tuple[Group, ...]
-    target: float | None
+    target: Target | None
     target_origin: str
     rows: tuple[dict[str, Any], ...]
     ways: tuple[Ways, ...] = ()
     """The way of every group to the target; none where there is no target."""
+
+    @property
+    def by_loss(self) -> bool:
+        """Whether no run has an accuracy, as in regression."""
+        return metric_of([view for group in self.groups for view in group.runs]) == LOSS
 
     @property
     def several_seeds(self) -> bool:
@@ -41,12 +47,12 @@ class Comparison:
         return any(len(group.runs) > 1 for group in self.groups)
 
 
-def compare_runs(folders: Sequence[Path | str], *, target: float | None = None) -> Comparison:
+def compare_runs(folders: Sequence[Path | str], *, target: Target | None = None) -> Comparison:
     """Read folders of results and compare them."""
     return compare_views(load_runs(folders), target=target)
 
 
-def compare_views(runs: Sequence[RunView], *, target: float | None = None) -> Comparison:
+def compare_views(runs: Sequence[RunView], *, target: Target | None = None) -> Comparison:
     """Compare runs, of whatever length, by the target given, else a common one (see `common_target`)."""
     chosen, origin = (target, "as given") if target is not None else common_target(runs)
     groups = grouped(runs)
@@ -86,7 +92,7 @@ def table(comparison: Comparison, *, width: int = 200) -> Table:
 def compare_command_output(
     folders: Sequence[Path],
     *,
-    target: float | None,
+    target: Target | None,
     figure: Path,
     as_json: bool,
     console: Console | None = None,
@@ -120,13 +126,13 @@ def _drawn(comparison: Comparison, path: Path) -> str:
         return str(error)
 
 
-DISPENSABLE = ("rounds\nto it", "energy", "global %\n(best)", "edges\n/round", "planner")
+DISPENSABLE = ("rounds\nto it", "energy", "global %\n(best)", "global loss\n(best)", "edges\n/round", "planner")
 """Columns left out, in this order and then the time, where the terminal is too narrow."""
 
 
 def _cells(row: dict[str, Any], comparison: Comparison) -> dict[str, str]:
     """Means over seeds and under each, where there are several, half its interval."""
-    target = "target" if comparison.target is None else formats.share(comparison.target)
+    target = "target" if comparison.target is None else comparison.target.short
     seeds = {"seeds": str(len(row["runs"]))} if comparison.several_seeds else {}
     return {
         "run": row["label"],
@@ -135,8 +141,7 @@ def _cells(row: dict[str, Any], comparison: Comparison) -> dict[str, str]:
         "planner": row["planner"] or formats.UNKNOWN,
         "rounds": formats.number(row["rounds"]),
         _time_heading(comparison): _seconds(row, "time_s"),
-        "personalised\n% (best)": _final_and_best(row, "personalised_accuracy"),
-        "global %\n(best)": _final_and_best(row, "global_accuracy"),
+        **_quality(row, comparison),
         f"time to\n{target}": _time_to_target(row),
         "rounds\nto it": _cell(row, "rounds_to_target", formats.number),
         "latency\n(s/round)": _cell(row, "mean_latency_s", formats.number),
@@ -167,6 +172,27 @@ def _seconds(row: dict[str, Any], name: str) -> str:
     return formats.seconds(row[name]) + _margin(row, name, lambda half: formats.margin_s(half, beside=row[name]))
 
 
+def _quality(row: dict[str, Any], comparison: Comparison) -> dict[str, str]:
+    """Personalised and global accuracy, or where no run has one the losses on test samples."""
+    if comparison.by_loss:
+        return {
+            "personalised\nloss (best)": _losses(row, "personalised_test_loss"),
+            "global loss\n(best)": _losses(row, "test_loss"),
+        }
+    return {
+        "personalised\n% (best)": _final_and_best(row, "personalised_accuracy"),
+        "global %\n(best)": _final_and_best(row, "global_accuracy"),
+    }
+
+
+def _losses(row: dict[str, Any], name: str) -> str:
+    if row[f"final_{name}"] is None:
+        return formats.UNKNOWN
+    shown = formats.number(row[f"final_{name}"])
+    margin = _margin(row, f"final_{name}", lambda half: formats.margin(half, beside=shown))
+    return f"{shown} ({formats.number(row[f'best_{name}'])}){margin}"
+
+
 def _final_and_best(row: dict[str, Any], name: str) -> str:
     if row[f"final_{name}"] is None:
         return formats.UNKNOWN
@@ -183,7 +209,7 @@ def _columns(comparison: Comparison, width: int) -> list[tuple[str, Literal["lef
         for name in kept
     }
     for name in (*DISPENSABLE, _time_heading(comparison)):
-        if sum(need[heading] for heading in kept) + 2 > width:
+        if name in kept and sum(need[heading] for heading in kept) + 2 > width:
             kept.remove(name)
     return [(name, "left" if name in {"run", "system", "planner"} else "right") for name in kept]
 
@@ -201,6 +227,6 @@ def _caption(comparison: Comparison) -> str:
     if comparison.target is None:
         return f"no common target: {comparison.target_origin}{seeds}"
     return (
-        f"target {formats.share(comparison.target)} personalised accuracy ({comparison.target_origin}), "
+        f"target {comparison.target.full} ({comparison.target_origin}), "
         f"reached at the first of three successive evaluations{seeds}"
     )

@@ -11,14 +11,15 @@ from hpfl.reporting import formats, style
 from hpfl.reporting.compare_bars import distributions, equation
 from hpfl.reporting.groups import Group
 from hpfl.reporting.runs import FloatArray, common_time_word
-from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, ratio
+from hpfl.reporting.targets import ACCURACY, LOSS, Target
+from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, metric_of, ratio
 from hpfl.reporting.why import factor_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-METRIC = "personalised_accuracy"
+_AXES = {ACCURACY: "personalised accuracy, mean over UEs", LOSS: "personalised test loss, mean over UEs"}
 MOST_ARROWS = 4
 """With more groups than this only the slowest is measured against the fastest."""
 MOST_BANDS = 6
@@ -32,14 +33,14 @@ class Course:
     """Accuracy over time: of one run, or the mean over seeds with the lowest and the highest of them."""
 
     time_s: FloatArray
-    accuracy: FloatArray
+    level: FloatArray
     low: FloatArray
     high: FloatArray
     final: float | None
     """Mean accuracy at the ends of the runs, which may end at different times."""
 
 
-def compare_figure(groups: Sequence[Group], ways: Sequence[Ways], path: Path, *, target: float | None = None) -> Path:
+def compare_figure(groups: Sequence[Group], ways: Sequence[Ways], path: Path, *, target: Target | None = None) -> Path:
     """Accuracy against time with the way to the target, and the distributions that explain it."""
     top_in, bars_in = (
         max(4.1, 0.55 + _LABEL_IN * len(groups)),
@@ -55,29 +56,29 @@ def compare_figure(groups: Sequence[Group], ways: Sequence[Ways], path: Path, *,
         return style.save(figure, path)
 
 
-def course(group: Group) -> Course:
+def course(group: Group, metric: str = ACCURACY) -> Course:
     """One run as it was evaluated; several at the moments at which any of them was, while all of them ran."""
-    each = [view.evaluated(METRIC) for view in group.runs]
-    finals = [accuracy[-1] for _, accuracy in each if len(accuracy)]
+    each = [view.evaluated(metric) for view in group.runs]
+    finals = [level[-1] for _, level in each if len(level)]
     final = float(np.mean(finals)) if len(finals) == len(each) else None
     if final is None or len(each) == 1:
-        time_s, accuracy = each[0] if final is not None else (np.empty(0), np.empty(0))
-        return Course(time_s=time_s, accuracy=accuracy, low=accuracy, high=accuracy, final=final)
+        time_s, level = each[0] if final is not None else (np.empty(0), np.empty(0))
+        return Course(time_s=time_s, level=level, low=level, high=level, final=final)
     moments = np.unique(np.concatenate([time_s for time_s, _ in each]))
     begin, end = max(time_s[0] for time_s, _ in each), min(time_s[-1] for time_s, _ in each)
     moments = moments[(moments >= begin) & (moments <= end)]
-    values = np.stack([np.interp(moments, time_s, accuracy) for time_s, accuracy in each])
+    values = np.stack([np.interp(moments, time_s, level) for time_s, level in each])
     return Course(
-        time_s=moments, accuracy=values.mean(axis=0), low=values.min(axis=0), high=values.max(axis=0), final=final
+        time_s=moments, level=values.mean(axis=0), low=values.min(axis=0), high=values.max(axis=0), final=final
     )
 
 
-def _headline(figure: "Figure", groups: Sequence[Group], ways: Sequence[Ways], target: float | None) -> None:
+def _headline(figure: "Figure", groups: Sequence[Group], ways: Sequence[Ways], target: Target | None) -> None:
     word = common_time_word(group.time_word for group in groups)
     reached = sorted((each for each in ways if each.all_arrived), key=lambda each: each.order)
-    title = f"Accuracy against {word}"
+    title = f"{'Loss' if _metric(groups) == LOSS else 'Accuracy'} against {word}"
     if target is not None and reached:
-        title = _claim(reached, formats.share(target), alone=len(reached) == len(groups) == 2)
+        title = _claim(reached, _aim(target), alone=len(reached) == len(groups) == 2)
     style.headline(figure, title, _facts(groups))
 
 
@@ -86,12 +87,20 @@ def _claim(reached: Sequence[Ways], target: str, *, alone: bool) -> str:
     second = reached[1].group.label if len(reached) > 1 else ""
     found = ratio(reached[0], reached[1]) if second else None
     if found is not None and found.open:
-        return f"{first} and {second} reach {target} accuracy at times their seeds do not tell apart"
+        return f"{first} and {second} reach {target} at times their seeds do not tell apart"
     if found is not None and found.time.mean <= NOTICEABLE:
-        return f"{first} and {second} reach {target} accuracy at the same time"
+        return f"{first} and {second} reach {target} at the same time"
     if found is not None and alone:
-        return f"{first} reaches {target} accuracy {_factor(found)} sooner than {second}"
-    return f"{first} reaches {target} accuracy first"
+        return f"{first} reaches {target} {_factor(found)} sooner than {second}"
+    return f"{first} reaches {target} first"
+
+
+def _aim(target: Target) -> str:
+    return f"a test {target.short}" if target.is_loss else f"{target.short} accuracy"
+
+
+def _metric(groups: Sequence[Group]) -> str:
+    return metric_of([view for group in groups for view in group.runs])
 
 
 def _factor(found: Ratio) -> str:
@@ -127,24 +136,25 @@ def _several(groups: Sequence[Group]) -> bool:
     return any(len(group.runs) > 1 for group in groups)
 
 
-def _courses(axes: "Axes", groups: Sequence[Group], ways: Sequence[Ways], target: float | None) -> None:
+def _courses(axes: "Axes", groups: Sequence[Group], ways: Sequence[Ways], target: Target | None) -> None:
     shown_s = _shown_s(groups, ways)
     unit_s, unit = style.time_unit(shown_s)
-    word = common_time_word(group.time_word for group in groups)
-    axes.set(xlabel=f"{word} ({unit})", ylabel="personalised accuracy, mean over UEs")
+    word, metric = common_time_word(group.time_word for group in groups), _metric(groups)
+    axes.set(xlabel=f"{word} ({unit})", ylabel=_AXES[metric])
     axes.set_xlim(0, shown_s / unit_s or 1.0)
-    courses = [course(group) for group in groups]
+    courses = [course(group, metric) for group in groups]
     seen = np.concatenate([ends for each in courses for ends in (each.low, each.high)])
     if not len(seen):
-        axes.text(0.5, 0.5, "no run has evaluated an accuracy", ha="center", transform=axes.transAxes)
+        axes.text(0.5, 0.5, "no run has evaluated an accuracy or a test loss", ha="center", transform=axes.transAxes)
         return
     for index, each in enumerate(courses):
         single, faint = len(groups[index].runs) == 1, len(groups) > MOST_BANDS
         _draw_course(axes, each, index, unit_s, single=single, faint=faint)
-    style.percent_axis(axes, float(seen.min()), float(seen.max()))
+    if metric == ACCURACY:
+        style.percent_axis(axes, float(seen.min()), float(seen.max()))
     if target is not None:
         _mark_target(axes, target, ways, unit_s)
-    _name_lines(axes, groups, courses)
+    _name_lines(axes, groups, courses, metric)
     if _several(groups):
         _say_what_bands_are(axes)
 
@@ -161,7 +171,7 @@ def _say_what_bands_are(axes: "Axes") -> None:
 def _draw_course(axes: "Axes", of: Course, index: int, unit_s: float, *, single: bool, faint: bool) -> None:
     look: dict[str, Any] = {"color": style.colour(index), "linestyle": style.dash(index)}
     markers: dict[str, Any] = {"marker": "o", "markersize": 2.4} if single and not faint else {}
-    axes.plot(of.time_s / unit_s, of.accuracy, **look, **markers)
+    axes.plot(of.time_s / unit_s, of.level, **look, **markers)
     if not single:
         strength = 0.08 if faint else 0.18
         axes.fill_between(of.time_s / unit_s, of.low, of.high, color=style.colour(index), alpha=strength, linewidth=0)
@@ -177,9 +187,10 @@ def _shown_s(groups: Sequence[Group], ways: Sequence[Ways]) -> float:
     return 1.5 * max(arrived_s)
 
 
-def _name_lines(axes: "Axes", groups: Sequence[Group], courses: Sequence[Course]) -> None:
+def _name_lines(axes: "Axes", groups: Sequence[Group], courses: Sequence[Course], metric: str) -> None:
+    shown = formats.share if metric == ACCURACY else formats.number
     entries = [
-        (each.final, f"{group.label} {formats.share(each.final)}", style.colour(index))
+        (each.final, f"{group.label} {shown(each.final)}", style.colour(index))
         for index, (group, each) in enumerate(zip(groups, courses, strict=True))
         if each.final is not None
     ]
@@ -189,11 +200,11 @@ def _name_lines(axes: "Axes", groups: Sequence[Group], courses: Sequence[Course]
     style.end_labels(axes, entries, gap=min(0.06, 1 / max(len(entries), 1)))
 
 
-def _mark_target(axes: "Axes", target: float, ways: Sequence[Ways], unit_s: float) -> None:
+def _mark_target(axes: "Axes", target: Target, ways: Sequence[Ways], unit_s: float) -> None:
     """The target as a line; where a group reached it a line drops, and arrows say how much sooner the first was."""
-    axes.axhline(target, color=style.MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+    axes.axhline(target.value, color=style.MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
     axes.annotate(
-        f"target {formats.share(target)}", (0.995, target), xycoords=axes.get_yaxis_transform(), xytext=(0, -3),
+        f"target {target.short}", (0.995, target.value), xycoords=axes.get_yaxis_transform(), xytext=(0, -3),
         textcoords="offset points", color=style.MUTED, ha="right", va="top",
     )  # fmt: skip
     bottom, top = axes.get_ylim()
@@ -212,7 +223,7 @@ def _mark_target(axes: "Axes", target: float, ways: Sequence[Ways], unit_s: floa
 def _mark_arrival(axes: "Axes", of: Ways, index: int, unit_s: float, *, down: bool) -> None:
     """A dot at the mean time, on a bar from the first seed's to the last one's, and maybe a line down from it."""
     shade, times = style.colour(index), [way.time_s / unit_s for way in of.arrived]
-    place, height = of.order[1] / unit_s, of.mean(lambda way: way.accuracy)
+    place, height = of.order[1] / unit_s, of.mean(lambda way: way.level)
     if down:
         axes.vlines(place, axes.get_ylim()[0], height, color=shade, linewidth=1, alpha=0.8)
     if len(times) > 1:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hpfl.reporting import formats, style
 from hpfl.reporting.folder import FIGURES
 from hpfl.reporting.runs import RunView, load_run
-from hpfl.reporting.summary import time_to_target
+from hpfl.reporting.targets import ACCURACY, LOSS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,21 +134,21 @@ def _accuracy_panel(axes: "Axes", view: RunView, unit_s: float) -> None:
         axes.text(0.5, 0.5, "this task has no accuracy", ha="center", color=style.MUTED, transform=axes.transAxes)
         return
     style.percent_axis(axes, min(lows), max(highs))
-    _mark_target(axes, view, unit_s)
+    _mark_target(axes, view, unit_s, ACCURACY)
     style.end_labels(axes, entries, gap=0.075)
 
 
-def _mark_target(axes: "Axes", view: RunView, unit_s: float) -> None:
-    target = view.setting("evaluation", "target_accuracy")
-    reached = None if target is None else time_to_target(view.rows, target)
-    if reached is None:
+def _mark_target(axes: "Axes", view: RunView, unit_s: float, metric: str) -> None:
+    target = view.target
+    reached = None if target is None else target.reached(view.rows)
+    if target is None or reached is None or target.metric != metric:
         return
-    bottom, height = axes.get_ylim()[0], view.rows[reached.round - 1]["personalised_accuracy"]
-    axes.axhline(target, color=style.MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+    bottom, height = axes.get_ylim()[0], view.rows[reached.round - 1][metric]
+    axes.axhline(target.value, color=style.MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
     axes.vlines(reached.time_s / unit_s, bottom, height, color=style.MUTED, linewidth=0.8)
     axes.plot([reached.time_s / unit_s], [height], "o", color=style.INK, markersize=5, zorder=5)
     axes.annotate(
-        f"{formats.share(target)} after {formats.seconds(reached.time_s)}, round {reached.round}",
+        f"{target.short} after {formats.seconds(reached.time_s)}, round {reached.round}",
         (reached.time_s / unit_s, bottom),
         xytext=(6, 6),
         textcoords="offset points",
@@ -158,13 +158,21 @@ def _mark_target(axes: "Axes", view: RunView, unit_s: float) -> None:
 
 def _loss_panel(axes: "Axes", view: RunView, unit_s: float) -> None:
     entries: list[tuple[float, str, str]] = []
-    for metric, text, shade in (("meta_loss", "personalised", style.BLUE), ("loss", "global", style.VERMILLION)):
+    shown: list[tuple[str, str, str, Any]] = [
+        ("meta_loss", "personalised", style.BLUE, "-"),
+        ("loss", "global", style.VERMILLION, "-"),
+    ]
+    if not len(view.evaluated(ACCURACY)[1]):  # where there is no accuracy, what test samples say is here
+        dotted = (0, (4, 1.5))
+        shown += [(LOSS, "on tests", style.SKY, dotted), ("test_loss", "global, on tests", style.ORANGE, dotted)]
+    for metric, text, shade, line in shown:
         time_s, values = view.evaluated(metric)
         if len(values):
-            axes.plot(time_s / unit_s, values, color=shade, **_markers(values))
+            axes.plot(time_s / unit_s, values, color=shade, linestyle=line, **_markers(values))
             entries.append((values[-1], f"{text} {values[-1]:.3f}", shade))
     axes.set_ylabel("loss, mean over UEs")
     axes.set_ylim(bottom=0 if all(entry[0] >= 0 for entry in entries) else None)
+    _mark_target(axes, view, unit_s, LOSS)
     style.end_labels(axes, entries, gap=0.09)
 
 

@@ -9,6 +9,7 @@ from hpfl.reporting.intervals import arithmetic
 from hpfl.reporting.runs import RunView
 from hpfl.reporting.store import plain
 from hpfl.reporting.summary import summarise
+from hpfl.reporting.targets import Target
 from hpfl.reporting.ways import Ways, ratio
 
 Row = dict[str, Any]
@@ -17,7 +18,7 @@ _NO_MEAN: dict[str, Callable[[Sequence[Any]], Any]] = {"diverged": any, "max_sta
 """Figures of which a group has not the mean over its seeds."""
 
 
-def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: float | None) -> list[Row]:
+def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: Target | None) -> list[Row]:
     """One row per group; where a target is timed, with how many of its runs arrive and the ratio to the soonest."""
     soonest = min(ways, key=lambda each: each.order) if ways else None
     made = [_row(group, target) for group in groups]
@@ -27,7 +28,7 @@ def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: float | N
     return [plain(row) for row in made]
 
 
-def _row(group: Group, target: float | None) -> Row:
+def _row(group: Group, target: Target | None) -> Row:
     runs = [_of_run(view, target) for view in group.runs]
     names = [name for name in runs[0] if name not in {"label", "seed"}]
     columns = {name: [run[name] for run in runs] for name in names}
@@ -45,8 +46,8 @@ def _row(group: Group, target: float | None) -> Row:
     }
 
 
-def _of_run(view: RunView, target: float | None) -> Row:
-    return {"label": view.label, "seed": view.seed, **summarise(view.rows, target_accuracy=target)}
+def _of_run(view: RunView, target: Target | None) -> Row:
+    return {"label": view.label, "seed": view.seed, **summarise(view.rows, target=target)}
 
 
 def _together(name: str, values: Sequence[Any]) -> Any:

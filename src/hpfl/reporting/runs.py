@@ -14,6 +14,7 @@ from hpfl.config import settings
 from hpfl.reporting.folder import ROUNDS, RUN_ID, SUMMARY, UES
 from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
 from hpfl.reporting.summary import Row, evaluations
+from hpfl.reporting.targets import LOSS, Target
 
 FloatArray = NDArray[np.float64]
 
@@ -57,6 +58,14 @@ class RunView:
     def seed(self) -> int | None:
         """The seed, where the configuration is known."""
         return settings(self.config)["training.seed"] if self.config else None
+
+    @property
+    def target(self) -> Target | None:
+        """What it was configured to be timed to, where that is known."""
+        loss, accuracy = (self.setting("evaluation", key) for key in ("target_loss", "target_accuracy"))
+        if loss:
+            return Target(float(loss), LOSS)
+        return None if accuracy is None else Target(float(accuracy))
 
     @property
     def calls(self) -> list[frozenset[int]]:

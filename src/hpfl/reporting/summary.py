@@ -1,30 +1,22 @@
-"""What a run comes to: final and best values, the way to a target accuracy, and the machinery it ran on."""
+"""What a run comes to: final and best values, the way to a target, and the machinery it ran on."""
 
 import math
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from hpfl.config import Config
+from hpfl.reporting.targets import SUCCESSIVE, Reached, Target, configured
 from hpfl.training.record import RoundRecord
 
 Row = Mapping[str, Any]
-LOSSES = ("meta_loss", "loss")
+LOSSES = ("meta_loss", "loss", "personalised_test_loss", "test_loss")
 ACCURACIES = ("personalised_accuracy", "global_accuracy", "personalised_accuracy_p10")
-SUCCESSIVE = 3
-"""Evaluations in a row that must be at or above a target before its first one counts."""
 _COLLAPSE = 0.1
-
-
-class Reached(NamedTuple):
-    """When a target was reached: simulated seconds, and the round."""
-
-    time_s: float
-    round: int
 
 
 def rows(records: Sequence[RoundRecord | Row]) -> list[Row]:
@@ -37,23 +29,9 @@ def evaluations(records: Sequence[RoundRecord | Row], metric: str) -> list[Row]:
     return [row for row in rows(records) if row.get(metric) is not None]
 
 
-def time_to_target(
-    records: Sequence[RoundRecord | Row], target: float, *, metric: str = "personalised_accuracy"
-) -> Reached | None:
-    """The first of three successive evaluations at or above `target`; None if there are no such three."""
-    measured = evaluations(records, metric)
-    above = [row[metric] >= target for row in measured]
-    for index in range(len(above) - SUCCESSIVE + 1):
-        if all(above[index : index + SUCCESSIVE]):
-            return Reached(measured[index]["time_s"], measured[index]["round"])
-    return None
-
-
-def highest_target(records: Sequence[RoundRecord | Row], *, metric: str = "personalised_accuracy") -> float | None:
-    """The highest accuracy that three successive evaluations hold, that is the highest target ever reached."""
-    values = [row[metric] for row in evaluations(records, metric)]
-    windows = (values[index : index + SUCCESSIVE] for index in range(len(values) - SUCCESSIVE + 1))
-    return max((min(window) for window in windows), default=None)
+def time_to_target(records: Sequence[RoundRecord | Row], target: float) -> Reached | None:
+    """The first of three successive evaluations at or above an accuracy; None if there are no such three."""
+    return Target(target).reached(rows(records))
 
 
 def diverged(records: Sequence[RoundRecord | Row]) -> bool:
@@ -69,7 +47,7 @@ def diverged(records: Sequence[RoundRecord | Row]) -> bool:
     return fallen or (bool(loss) and min(loss[-SUCCESSIVE:]) > loss[0])
 
 
-def summarise(records: Sequence[RoundRecord | Row], *, target_accuracy: float | None) -> dict[str, Any]:
+def summarise(records: Sequence[RoundRecord | Row], *, target: Target | None) -> dict[str, Any]:
     """Everything that the records say about a whole run, flat, with units in names; null where nothing is known."""
     table = rows(records)
     return {
@@ -85,8 +63,9 @@ def summarise(records: Sequence[RoundRecord | Row], *, target_accuracy: float | 
         "energy_j": total(table, "energy_j"),
         "uplink_bits": total(table, "uplink_bits"),
         "planning_s": total(table, "planning_s"),
-        "target_accuracy": target_accuracy,
-        **_to_target(table, target_accuracy),
+        "target_accuracy": target.value if target and not target.is_loss else None,
+        "target_loss": target.value if target and target.is_loss else None,
+        **_to_target(table, target),
     }
 
 
@@ -96,7 +75,7 @@ def run_summary(
     """What records and configuration say about a run, simulated or real."""
     return {
         "completed": completed,
-        **summarise(records, target_accuracy=config.evaluation.target_accuracy),
+        **summarise(records, target=configured(config.evaluation)),
         "planner": config.planning.planner,
         "dataset": config.data.dataset,
         "seed": config.training.seed,
@@ -139,8 +118,8 @@ def _bests(table: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _to_target(table: Sequence[Row], target: float | None) -> dict[str, Any]:
-    reached = None if target is None else time_to_target(table, target)
+def _to_target(table: Sequence[Row], target: Target | None) -> dict[str, Any]:
+    reached = None if target is None else target.reached(table)
     way = table[: reached.round] if reached else []
     return {
         "time_to_target_s": reached.time_s if reached else None,

@@ -1,4 +1,4 @@
-"""The way of runs to an accuracy: the accuracy all are timed to, what it took each, and ratios over the same seeds."""
+"""The way of runs to a target: the one all are timed to, what it took each, and ratios over the same seeds."""
 
 import math
 import statistics
@@ -10,7 +10,8 @@ import numpy as np
 from hpfl.reporting.groups import Group
 from hpfl.reporting.intervals import Interval, arithmetic, geometric
 from hpfl.reporting.runs import RunView
-from hpfl.reporting.summary import highest_target, time_to_target, total
+from hpfl.reporting.summary import total
+from hpfl.reporting.targets import ACCURACY, LOSS, Target, hardest_common
 
 NOTICEABLE = 1.02
 """Ratios nearer to 1 than this are called equal."""
@@ -22,7 +23,7 @@ class Way:
 
     time_s: float
     rounds: int
-    accuracy: float
+    level: float
     edges_per_round: float
     staleness: float
     uplink_bits: float | None
@@ -94,28 +95,36 @@ class Ratio:
         return low is not None and high is not None and low <= 1 <= high
 
 
-def common_target(runs: Sequence[RunView]) -> tuple[float | None, str]:
-    """The configured target if it is one and all reach it; else the highest accuracy all reach, to 0.1 % below."""
-    configured = {view.setting("evaluation", "target_accuracy") for view in runs}
-    for wanted in configured if len(configured) == 1 else ():
-        if wanted is not None and all(time_to_target(view.rows, wanted) for view in runs):
-            return float(wanted), "as configured"
-    highest = [highest_target(view.rows) for view in runs]
-    if not highest or any(value is None for value in highest):
-        return None, "some run has fewer than three evaluations of accuracy"
-    return math.floor(min(value for value in highest if value is not None) * 1000) / 1000, "highest that all reach"
+def common_target(runs: Sequence[RunView]) -> tuple[Target | None, str]:
+    """The configured target if it is one and all reach it; else the hardest that all reach, eased to a round figure."""
+    wanted = {view.target for view in runs}
+    for target in wanted if len(wanted) == 1 else ():
+        if target is not None and all(target.reached(view.rows) for view in runs):
+            return target, "as configured"
+    metric = metric_of(runs)
+    found = hardest_common([view.rows for view in runs], metric)
+    if found is None:
+        return None, f"some run has fewer than three evaluations of {'loss' if metric == LOSS else 'accuracy'}"
+    return found, "lowest that all reach" if found.is_loss else "highest that all reach"
 
 
-def way_to(view: RunView, target: float) -> Way | None:
-    """The way of `view` to `target` personalised accuracy; None if it never got there."""
-    reached = time_to_target(view.rows, target)
+def metric_of(runs: Sequence[RunView]) -> str:
+    """What runs are compared by: accuracy, unless none has one."""
+    accurate = any(row.get(ACCURACY) is not None for view in runs for row in view.rows)
+    lossy = any(row.get(LOSS) is not None for view in runs for row in view.rows)
+    return LOSS if lossy and not accurate else ACCURACY
+
+
+def way_to(view: RunView, target: Target) -> Way | None:
+    """The way of `view` to a target; None if it never got there."""
+    reached = target.reached(view.rows)
     if reached is None:
         return None
     rows = view.rows[: reached.round]
     return Way(
         time_s=reached.time_s,
         rounds=reached.round,
-        accuracy=rows[-1]["personalised_accuracy"],
+        level=rows[-1][target.metric],
         edges_per_round=float(np.mean(view.column("num_scheduled")[: reached.round])),
         staleness=float(np.mean(view.column("mean_staleness")[: reached.round])),
         uplink_bits=total(rows, "uplink_bits"),
@@ -123,7 +132,7 @@ def way_to(view: RunView, target: float) -> Way | None:
     )
 
 
-def ways_to(group: Group, target: float) -> Ways:
+def ways_to(group: Group, target: Target) -> Ways:
     """The ways of all runs of a group."""
     return Ways(group=group, by_seed={seed: way_to(view, target) for seed, view in group.by_seed.items()})
 

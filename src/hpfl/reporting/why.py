@@ -4,10 +4,11 @@ import math
 
 from hpfl.reporting import formats
 from hpfl.reporting.intervals import Interval
+from hpfl.reporting.targets import Target
 from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, ratio
 
 
-def why(one: Ways, other: Ways, target: float, *, brief: bool = False) -> str:
+def why(one: Ways, other: Ways, target: Target, *, brief: bool = False) -> str:
     """In words, with figures from the records: which of the two reached `target` sooner, and, unless brief, why."""
     found = ratio(one, other)
     if found is None:
@@ -32,9 +33,9 @@ def factor_text(of: Interval, unit: str = "") -> str:
     return f"{mean}{unit} ({low} .. {high})"
 
 
-def _untimed(one: Ways, other: Ways, target: float) -> str:
+def _untimed(one: Ways, other: Ways, target: Target) -> str:
     """No ratio: somebody did not arrive, or arrived before any time had passed."""
-    return f"{formats.share(target)} personalised accuracy was reached by {_arrival(one)} and by {_arrival(other)}."
+    return f"{target.full[0].upper()}{target.full[1:]} was reached by {_arrival(one)} and by {_arrival(other)}."
 
 
 def _arrival(ways: Ways) -> str:
@@ -47,12 +48,12 @@ def _arrival(ways: Ways) -> str:
     return f"{ways.group.label} not at all within its {spent}"
 
 
-def _verdict(fast: Ways, slow: Ways, found: Ratio, target: float) -> str:
+def _verdict(fast: Ways, slow: Ways, found: Ratio, target: Target) -> str:
     told = _seeds_matter(fast, slow)
     other = "" if slow.group.time_word == fast.group.time_word else f" of {slow.group.time_word}"
     sooner = f"{_time(fast, told)} of {fast.group.time_word}"
     times = f"{sooner}, {slow.group.label} after {_time(slow, told)}{other}"
-    who = f"{fast.group.label} reached {formats.share(target)} personalised accuracy"
+    who = f"{fast.group.label} reached {target.full}"
     return f"{who} after {times}: {_how_much(found, told)}.{_unpaired(fast, slow, found)}"
 
 

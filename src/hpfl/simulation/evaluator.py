@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hpfl.config import Config
 from hpfl.learning import Cohort, Evaluation, TestData
-from hpfl.training.record import EvaluationSummary
+from hpfl.training.record import EvaluationSummary, summary_of
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -46,14 +46,3 @@ class Evaluator:
         everywhere = np.full(self.num_ues, np.nan)
         everywhere[self.ues] = values
         return everywhere
-
-
-def summary_of(evaluation: Evaluation) -> EvaluationSummary:
-    """Means over UEs, and the accuracy that nine UEs in ten reach."""
-    return EvaluationSummary(
-        meta_loss=float(np.mean(evaluation.meta_loss)),
-        loss=float(np.mean(evaluation.loss)),
-        personalised_accuracy=float(np.mean(evaluation.personalised_accuracy)),
-        global_accuracy=float(np.mean(evaluation.global_accuracy)),
-        personalised_accuracy_p10=float(np.quantile(evaluation.personalised_accuracy, 0.1)),
-    )

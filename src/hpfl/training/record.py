@@ -1,12 +1,14 @@
 """The figures of one round, flat and named: one line of `rounds.jsonl`, from which every picture is drawn."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.learning import Evaluation
 from hpfl.training.phases import Phases
 
 FloatArray = NDArray[np.float64]
@@ -14,13 +16,28 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSummary:
-    """Means over all UEs of one evaluation, and the worst decile; NaN where a task has no accuracy."""
+    """Means of one evaluation over the UEs that have the figure, and the worst decile; NaN where nobody has."""
 
     meta_loss: float
     loss: float
     personalised_accuracy: float
     global_accuracy: float
     personalised_accuracy_p10: float
+    personalised_test_loss: float
+    test_loss: float
+
+
+def summary_of(evaluation: Evaluation) -> EvaluationSummary:
+    """Means over the UEs that were evaluated, and the accuracy that nine of ten reach."""
+    means = {entry.name: _known(getattr(evaluation, entry.name), np.mean) for entry in fields(evaluation)}
+    worst = _known(evaluation.personalised_accuracy, lambda values: np.quantile(values, 0.1))
+    return EvaluationSummary(**means, personalised_accuracy_p10=worst)
+
+
+def _known(values: FloatArray, figure: Callable[[FloatArray], Any]) -> float:
+    """A figure of the values that are there; NaN of none."""
+    known = values[~np.isnan(values)]
+    return float(figure(known)) if known.size else math.nan
 
 
 EVALUATED = tuple(entry.name for entry in fields(EvaluationSummary))
@@ -68,6 +85,8 @@ class RoundRecord:
     personalised_accuracy: float | None = None
     global_accuracy: float | None = None
     personalised_accuracy_p10: float | None = None
+    personalised_test_loss: float | None = None
+    test_loss: float | None = None
     phases: Phases | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpfl.learning.batches import Batch, Samples
+from hpfl.learning.batches import Batch, Samples, loss_weights
 from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point, Tape
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
@@ -122,8 +122,19 @@ class ChainEngine:
         theta, path = adapted(calculus, None, training, keep=False)
         meta_loss, _, _ = self.chain.output.errors(calculus.forward(theta, Tape(train)), train)
         loss = path[0].loss if path else meta_loss
-        accuracies = [_accuracy(calculus.forward(point, Tape(test)), test) for point in (theta, None)]
-        return ChunkEvaluation(loss, meta_loss, *accuracies)
+        outputs = [calculus.forward(point, Tape(test)) for point in (theta, None)]
+        accuracies = [_accuracy(own, test) for own in outputs]
+        weighed = self._weighed(test)
+        losses = [self.chain.output.errors(own, weighed)[0] for own in outputs]
+        return ChunkEvaluation(loss, meta_loss, *accuracies, *losses)
+
+    def _weighed(self, test: Batch) -> Batch:
+        """Test samples with the weights they have in a loss."""
+        mass = self.task.mass
+        if mass is None:
+            return test
+        pairs = zip(test.targets, test.weights, strict=True)
+        return replace(test, weights=torch.stack([loss_weights(*pair, mass) for pair in pairs]))
 
     def _calculus(self, weights: list[Weights], batches: dict[str, Batch]) -> ChainCalculus:
         links = tuple(_remembering(link, number == 0) for number, link in enumerate(self.chain.links))
