@@ -65,8 +65,8 @@ def test_a_run_without_accuracies_ends_with_its_losses(tmp_path, monkeypatch):
     sets = [part for text in task for part in ("--set", text)]
     result = invoke("run", "quickstart", *SMALL, *sets, "--rounds", 2, "--out", tmp_path / "r")
     assert result.exit_code == 0, result.output
-    loss = json.loads((tmp_path / "r" / "summary.json").read_text())["final_meta_loss"]
-    assert f"personalised loss {loss:.3g}, global" in " ".join(result.output.split())
+    loss = json.loads((tmp_path / "r" / "summary.json").read_text())["final_personalised_test_loss"]
+    assert f"personalised test loss {loss:.3g}, global" in " ".join(result.output.split())
 
 
 def test_a_model_that_is_no_longer_finite_ends_the_run_with_status_1_and_a_summary(tmp_path):

@@ -155,7 +155,7 @@ def test_a_run_of_another_configuration_is_not_resumed_and_the_keys_that_differ_
 
     def refused(changed):
         with pytest.raises(CheckpointError) as error:
-            hpfl.run(changed, out=tmp_path / "run", figures=False, resume=True)
+            hpfl.run(changed, out=tmp_path / "run", figures=False, resume=True, hooks=hpfl.Hooks())
         return str(error.value)
 
     assert refused(other).startswith(

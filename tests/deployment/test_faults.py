@@ -210,7 +210,7 @@ class Overflowing(Tiny):
         return np.full_like(params, self.norm / len(params) ** 0.5)
 
     def evaluate(self, params):
-        return np.array([np.inf, np.nan, 0.1, 0.1])
+        return np.array([np.inf, np.nan, 0.1, 0.1, np.nan, np.nan])
 
 
 def overflowing(nodes, ues, **how):
