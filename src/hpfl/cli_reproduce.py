@@ -151,6 +151,13 @@ def _show_claims(judged: Sequence[Mapping[str, Any]]) -> None:
     Console().print(table)
 
 
+def _rival(row: Mapping[str, Any]) -> str:
+    """Who `fastest` is set against, and at which steps where that is varied."""
+    if "step" in row:
+        return f"{row['rival']}, both at {'the preset' if row['step'] == 'preset' else 'their own'} step"
+    return str(row["rival"] if row["rival"] == row["which"] else f"{row['rival']}: {row['which']}")
+
+
 def _show_speedups(outcomes: Sequence[Outcome]) -> None:
     rows = [row for outcome in outcomes for row in outcome.tables.get("speedups", ())]
     if not rows:
@@ -161,8 +168,7 @@ def _show_speedups(outcomes: Sequence[Outcome]) -> None:
     for row in rows:
         ends = "" if row["low"] is None else f"{figure(row['low'])} .. {figure(row['high'])}"
         sign = ">= " if row["at_least"] else ""
-        bar = "" if row["bar"] is None else f"{row['bar']:.2f} {'met' if row['met'] else 'missed'}"
-        rival = row["rival"] if row["rival"] == row["which"] else f"{row['rival']}: {row['which']}"
-        place = (row["data"], row["clock"], f"{row['edge_skew']:g}", f"{row['target']:g}")
-        table.add_row(*place, rival, f"{sign}{row['speedup']:.2f}", ends, bar)
+        bar = "" if row.get("bar") is None else f"{row['bar']:.2f} {'met' if row['met'] else 'missed'}"
+        place = (row["data"], row.get("clock", ""), f"{row['edge_skew']:g}", f"{row['target']:g}")
+        table.add_row(*place, _rival(row), f"{sign}{row['speedup']:.2f}", ends, bar)
     Console().print(table)

@@ -36,7 +36,7 @@ from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
-STEPS = (1, 2, 5, 10, 20)
+STEPS = (1, 2, 5, 10, 20, 50)
 VALIDATION_SAMPLES = 50
 """Per UE; UEs may share them."""
 SYSTEMS = ("hpfl", "hfl")
@@ -196,7 +196,7 @@ def draw(made: Tables, folder: Path) -> list[Path]:
 STUDY = Study(
     name="adaptation",
     title="HPFL and HFL, each adapted as suits it",
-    about="The last models of figures 3 and 4, measured after 1 to 20 steps of 0.003 to 0.3. A run's test accuracy "
+    about="The last models of figures 3 and 4, measured after 1 to 50 steps of 0.003 to 0.3. A run's test accuracy "
     "is taken with the adaptation that is best for it on validation samples, of which no UE owns one.",
     parts=parts,
     tables=tables,

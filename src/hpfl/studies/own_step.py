@@ -121,16 +121,11 @@ def _speedups(runs: Rows, choices: Rows) -> Iterator[dict[str, Any]]:
         if ours is None or rival["planner"] == "fastest":
             continue
         mine, theirs = _judged(runs, ours), _judged(runs, rival)
+        place = {"data": rival["data"], "edge_skew": rival["edge_skew"], "target": SETTINGS[rival["data"]].targets[-1]}
         for step in ("preset", "own"):
             if mine[step] and theirs[step]:
-                place = {
-                    "data": rival["data"],
-                    "edge_skew": rival["edge_skew"],
-                    "rival": rival["planner"],
-                    "step": step,
-                }
-                steps = {"fastest_lr": _step(ours, step), "rival_lr": _step(rival, step)}
-                yield place | steps | paired(theirs[step], mine[step])
+                steps = {"step": step, "fastest_lr": _step(ours, step), "rival_lr": _step(rival, step)}
+                yield {**place, "rival": rival["planner"], **steps, **paired(theirs[step], mine[step])}
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
