@@ -16,8 +16,8 @@ Tree = dict[str, Any]
 _LARGEST_FILE_BYTES = 1_000_000
 
 SYSTEMS: dict[str, str] = {
-    "fl": "two tiers, one shared model: every UE reports to the cloud",
-    "pfl": "two tiers, a model each UE can adapt (Per-FedAvg)",
+    "fl": "two tiers, one shared model: every UE reports to the cloud, which stands where its edge would",
+    "pfl": "two tiers, a model each UE can adapt (Per-FedAvg); the cloud stands where the edge would",
     "hfl": "three tiers, one shared model",
     "hpfl": "three tiers, a model each UE can adapt",
     "shpfl": "hpfl with random edges and equal bandwidth",

@@ -22,6 +22,7 @@ from hpfl.data.shards import Shards
 from hpfl.data.sources import load_dataset
 from hpfl.experiment import Hooks, choose_device
 from hpfl.learning import Cohort, TestData
+from hpfl.reporting.style import SERIES, percent_axis
 from hpfl.rng import IntArray, Streams
 from hpfl.simulation.build import build_simulation
 from hpfl.studies.cases import Scale, case
@@ -174,20 +175,22 @@ def draw(made: Tables, folder: Path) -> list[Path]:
 
     def fill(index: int, axes: Any) -> None:
         data, system = places[index]
-        for rate in RATES:
+        for number, rate in enumerate(RATES):
             here = where(cells, data=data, system=system, inner_lr=rate)
             axes.plot(
-                [row["inner_steps"] for row in here], [100.0 * row["test_accuracy"] for row in here],
-                marker="o", markersize=3.5, label=f"alpha = {rate:g}",
+                [row["inner_steps"] for row in here], [row["test_accuracy"] for row in here],
+                marker="o", markersize=3.5, color=SERIES[number], label=f"alpha = {rate:g}",
             )  # fmt: skip
+        both = [row["test_accuracy"] for row in where(cells, data=data)]
+        percent_axis(axes, min(both), max(both))
         axes.set_xscale("log")
         axes.set_xticks(STEPS, [str(steps) for steps in STEPS])
         axes.set_xlabel("adaptation steps")
-        axes.set_ylabel("personalised test accuracy (%)")
+        axes.set_ylabel("personalised test accuracy")
 
     facts = (
-        "HFL gains more from adapting longer than HPFL, which was trained for one short step",
-        "mean over seeds after as many steps of as long as the legend says; full selection",
+        "How long should a model be adapted before it is measured?",
+        "personalised test accuracy, mean over seeds, full selection; HPFL was trained for one short step",
     )
     titles = [f"{name(data)}, {system.upper()}" for data, system in places]
     return panels(folder / "adaptation", facts, titles, fill, rows=max(len(places) // 2, 1))
