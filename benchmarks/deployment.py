@@ -34,7 +34,7 @@ import numpy as np
 from torch import nn
 
 from hpfl.deployment.bridge import LoopThread
-from hpfl.deployment.build import build_deployment
+from hpfl.deployment.deployed_run import build_deployment
 from hpfl.deployment.local import LocalOptions, lay_out, small_network
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.processes import run_edge

@@ -44,7 +44,7 @@ def seconds_per_round(config, *, with_planning):
     import torch
 
     from hpfl.data.sources import load_dataset
-    from hpfl.simulation.build import build_simulation
+    from hpfl.simulation.simulated_run import build_simulation
     from hpfl.training.loop import play_round
 
     dataset = load_dataset(config.data.dataset, os.environ.get("HPFL_DATA_DIR"))

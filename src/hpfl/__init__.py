@@ -13,9 +13,9 @@ from hpfl.data.dataset import DatasetError
 from hpfl.data.federated import FederatedData
 from hpfl.experiment import Hooks, RunResult, run
 from hpfl.planning.checking import PlanError
-from hpfl.planning.fields import ProblemError
 from hpfl.planning.planners import PLANNERS, plan
 from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.planning.rules import ProblemError
 
 __all__ = [
     "PLANNERS",

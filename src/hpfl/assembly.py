@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Config, ConfigError, NetworkConfig, validated
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
@@ -24,12 +24,9 @@ from hpfl.network.tr38901 import UrbanPathLoss
 from hpfl.planning.estimates import UNPRICED
 from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
-from hpfl.training.cloud import CloudSettings
+from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.state import TrainState, initial_state
 from hpfl.units import db_to_linear
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _BASE_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0

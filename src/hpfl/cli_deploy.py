@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from hpfl.cli_errors import refuse, reported
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 
 deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: every node a process of its own.")
 certs_app = typer.Typer(no_args_is_help=True, help="Make the certificates with which nodes prove who they are.")

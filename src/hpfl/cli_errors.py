@@ -16,7 +16,7 @@ from hpfl.planning.checking import PlanError
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,12 +16,12 @@ from hpfl.reporting.style import FiguresUnavailableError
 from hpfl.studies.altered import altered
 from hpfl.studies.cases import FULL, QUICK, Scale
 from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
-from hpfl.studies.outcome import Outcome, collect, verdicts
+from hpfl.studies.collected import Collected, collect, verdicts
 from hpfl.studies.page import figure, interval, write_page
 from hpfl.studies.parts import Part
 from hpfl.studies.runner import run_parts
 from hpfl.studies.study import Study
-from hpfl.studies.summary import write_summary
+from hpfl.studies.summary_page import write_summary
 
 MOST_WORKERS = 8
 """Processes that are taken unasked; each holds its data, on a GPU too."""
@@ -158,7 +158,7 @@ def _rival(row: Mapping[str, Any]) -> str:
     return str(row["rival"] if row["rival"] == row["which"] else f"{row['rival']}: {row['which']}")
 
 
-def _show_speedups(outcomes: Sequence[Outcome]) -> None:
+def _show_speedups(outcomes: Sequence[Collected]) -> None:
     rows = [row for outcome in outcomes for row in outcome.tables.get("speedups", ())]
     if not rows:
         return

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from hpfl.config import Config, idle_settings
-from hpfl.deployment.assembly import edge_roster, ue_roster
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
-from hpfl.deployment.build import Deployment, build_deployment
 from hpfl.deployment.deliveries import StoppedError
-from hpfl.deployment.executor import DeployedExecutor, as_vector
+from hpfl.deployment.deployed_run import Deployment, build_deployment
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import Experiment
+from hpfl.deployment.node_parts import edge_roster, ue_roster
+from hpfl.deployment.real_executor import DeployedExecutor, as_vector
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board, write_status
 from hpfl.reporting.figures import draw_at_the_end
@@ -31,7 +31,7 @@ from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import RunStore
 from hpfl.reporting.summary import environment, run_summary
 from hpfl.reporting.table import write_table
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState

@@ -24,10 +24,10 @@ from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment, run_summary
 from hpfl.reporting.table import write_table
-from hpfl.simulation.build import Simulation, build_simulation
 from hpfl.simulation.radio import Recorder
+from hpfl.simulation.simulated_run import Simulation, build_simulation
 from hpfl.simulation.trace import TraceFile
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState

@@ -10,11 +10,9 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from hpfl.arrays import FloatArray, IntArray
 
 _WORDS_PER_BLOCK = 4  # Philox 4x64 makes four 64-bit words from one counter value
 

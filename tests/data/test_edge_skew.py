@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from hpfl.arrays import IntArray
 from hpfl.data.partition import PartitionError, PartitionSettings, make_shards
 from hpfl.data.skew import arrange_by_skew, likeness_key
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 TARGETS = np.repeat(np.arange(10), 1200)
 

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from hpfl.deployment.bridge import LoopThread
-from hpfl.deployment.build import build_deployment
 from hpfl.deployment.certificates import init_authority, issue
+from hpfl.deployment.deployed_run import build_deployment
 from hpfl.deployment.edge import Edge
-from hpfl.deployment.executor import as_vector
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.own_data import own_data
+from hpfl.deployment.real_executor import as_vector
 from hpfl.deployment.settings import (
     CloudNodeSettings,
     EdgeNodeSettings,

@@ -10,7 +10,7 @@ import hpfl
 from hpfl.data.sources import load_dataset
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.local import LocalOptions, Supervisor, lay_out
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
 
 

@@ -13,7 +13,7 @@ from hpfl.deployment.audit import AuditLog
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.planning.checking import PlanError
 from hpfl.planning.planners import PLANNERS
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 
 MANY = "training.rounds=1000"
 

@@ -7,11 +7,11 @@ from deployment_nodes import SMALL, Nodes
 
 import hpfl
 from hpfl.data.sources import load_dataset
-from hpfl.deployment.assembly import LinkModel, node_cost
-from hpfl.deployment.build import refuse_what_only_a_simulator_can
+from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
+from hpfl.deployment.node_parts import LinkModel, node_cost
 from hpfl.deployment.settings import SettingsError
 from hpfl.rng import Streams
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 
 
 def simulated(*overrides):

@@ -150,7 +150,7 @@ def test_a_folder_with_pickled_objects_is_refused(tmp_path, certificates):
 def test_a_twin_computes_what_the_cohort_of_all_computes(certificates):
     from hpfl.data.sources import load_dataset
     from hpfl.rng import Streams
-    from hpfl.simulation.build import build_simulation
+    from hpfl.simulation.simulated_run import build_simulation
 
     nodes = Nodes(certificates, "learning.batch_size=3", "learning.dtype=float64")
     nodes.loop.__exit__()

@@ -7,7 +7,7 @@ import torch
 import hpfl
 from hpfl.data.sources import load_dataset
 from hpfl.learning import LocalTraining, counted_passes, make_task
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 
 
 def passes(objective="exact", *, model="mlp", options=None, **training):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hpfl.learning import LearningError, LocalTraining, make_task
 from hpfl.learning.batches import Samples
-from hpfl.learning.chain.engine import ChainEngine
+from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.curvature import Landscape
 
 SHAPE = (1, 3, 3)

@@ -11,8 +11,8 @@ from paper_network import paper_network
 
 import hpfl
 from hpfl.planning.documents import plan_to_json
-from hpfl.planning.fields import ProblemError
 from hpfl.planning.planners import PLANNERS
+from hpfl.planning.rules import ProblemError
 from hpfl.rng import Stream
 
 DOCUMENT = {

@@ -8,7 +8,7 @@ from paper_network import paper_network
 from planning_oracles import bisected_latency_s, convex_latency_s, edge_hz
 
 from hpfl.planning.bandwidth import CERTIFIED_GAP, InfeasibleError, allocate
-from hpfl.planning.link import LN2
+from hpfl.planning.link_curve import LN2
 
 seeds = st.integers(0, 10**6)
 

@@ -7,9 +7,9 @@ import pytest
 from paper_network import paper_network
 
 import hpfl
+from hpfl.planning.allocation import finish_plan, finished
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.checking import PlanError, checked_answer
-from hpfl.planning.outcome import finish_plan, finished
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Stream
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.estimates import UNPRICED, estimate, moved
 from hpfl.planning.fastest import choose, fastest
-from hpfl.planning.fields import LARGEST
 from hpfl.planning.ratio import seconds_of, typical_seconds
-from hpfl.planning.task import task_of
+from hpfl.planning.rules import LARGEST
+from hpfl.planning.set_choice import task_of
 from hpfl.rng import Streams
 
 sys.path.insert(0, str(Path(__file__).parent))

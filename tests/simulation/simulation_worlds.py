@@ -13,11 +13,11 @@ from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
 from hpfl.simulation import event, round  # noqa: A004, F401  they register the clocks
-from hpfl.simulation.clock import CLOCKS, ClockSettings, Interval
-from hpfl.simulation.executor import Load, Mishaps, SimulatedExecutor
+from hpfl.simulation.clock import CLOCKS, ClockSettings, Span
 from hpfl.simulation.learners import Pending
 from hpfl.simulation.radio import Radio
-from hpfl.training.cloud import CloudSettings
+from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Parts
 from hpfl.training.state import initial_state
 
@@ -102,7 +102,7 @@ def make_world(
             coherence_s=coherence_s,
             record=record,
         ),
-        load=Load(
+        load=WorkSizes(
             ue_bits=BITS,
             edge_bits=BITS,
             touched_samples=np.full(fleet.num_ues, 20.0),
@@ -187,7 +187,7 @@ def by_hand(
         lower_bound=0.0,
         relative_gap=0.0,
     )
-    return Interval(
+    return Span(
         links=links,
         plan=plan,
         start_s=0.0,

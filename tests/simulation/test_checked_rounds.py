@@ -11,7 +11,7 @@ import hpfl
 from hpfl.cli import app
 from hpfl.planning.checking import PlanError
 from hpfl.planning.planners import PLANNERS
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import play_round
 
 SMALL = ["network.edges=4", "network.ues_per_edge=1", "data.samples_per_ue=[5, 10]", "training.rounds=3"]

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from simulation_worlds import BITS, make_world
 
 from hpfl.network.availability import TwoState
-from hpfl.network.deadline import cut_s
+from hpfl.network.cutoff import cut_s
 from hpfl.network.failures import struck
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.sampling import Sampling, sampled
 from hpfl.rng import Streams
-from hpfl.simulation.executor import Mishaps
 from hpfl.simulation.roster import Life
+from hpfl.simulation.virtual_executor import Mishaps
 from hpfl.training.loop import play_round
 
 

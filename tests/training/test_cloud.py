@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.problem import APPLIED
-from hpfl.training.cloud import AGGREGATIONS, CloudSettings, DivergedError, remembered, step
-from hpfl.training.present import nobody
+from hpfl.training.cloud_step import AGGREGATIONS, CloudSettings, DivergedError, remembered, step
+from hpfl.training.present_edges import nobody
 from hpfl.training.state import EdgeUpdate
 
 

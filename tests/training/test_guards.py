@@ -6,8 +6,8 @@ import torch
 
 import hpfl
 from hpfl.planning.problem import Plan
-from hpfl.training.cloud import CloudSettings, discounted, hearers, step
-from hpfl.training.present import nobody
+from hpfl.training.cloud_step import CloudSettings, discounted, hearers, step
+from hpfl.training.present_edges import nobody
 from hpfl.training.state import EdgeUpdate
 
 ROTATION = [

@@ -14,7 +14,7 @@ from hpfl.learning import LOSSES, MODELS, OBJECTIVES
 from hpfl.network.channel import FADINGS
 from hpfl.planning.planners import PLANNERS, SKETCHING
 from hpfl.registry import Registry
-from hpfl.training.cloud import AGGREGATIONS
+from hpfl.training.cloud_step import AGGREGATIONS
 
 PositiveInt = Annotated[int, Field(ge=1)]
 PathLossName = Literal["power-law", "umi", "uma", "sionna-umi", "sionna-uma"]

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import IntArray
+
 FloatArray32 = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 Inputs = NDArray[np.uint8] | FloatArray32 | IntArray
 Targets = IntArray | FloatArray32
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.data.dataset import Dataset, DatasetError, IntArray, Owners
+from hpfl.arrays import IntArray
+from hpfl.data.dataset import Dataset, DatasetError, Owners
 from hpfl.units import BITS_PER_BYTE
 
 Part = tuple[Any, Any]

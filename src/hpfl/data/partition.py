@@ -4,6 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
+from hpfl.arrays import IntArray
 from hpfl.data.dataset import Targets
 from hpfl.data.dirichlet import partition_dirichlet
 from hpfl.data.iid import partition_iid
@@ -12,7 +13,7 @@ from hpfl.data.placement import PartitionSettings, apportion, place_overlapping
 from hpfl.data.shards import PartitionError, Shards
 from hpfl.data.skew import arrange_by_skew
 from hpfl.registry import Registry
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 __all__ = [
     "PARTITIONERS",

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.data.shards import PartitionError, Shards, concatenated_ranges, running_total
-from hpfl.rng import FloatArray, IntArray, Stream, Streams
+from hpfl.rng import Stream, Streams
 
 REMEDY = "take smaller shards or fewer UEs, or let shards overlap with data.disjoint = false"
 _REMEDY_FOR_ONE_UE = {

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.assembly import edge_roster, ue_roster
 from hpfl.deployment.checks import CheckedSketch, check_edge_sketch, check_speaker
 from hpfl.deployment.deliveries import Delivered, Held, Model, NobodyError, StoppedError, delivered_of
 from hpfl.deployment.evaluating import Evaluating
@@ -15,10 +14,11 @@ from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.node import Experiment
+from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 
 _AT_ONCE = 16
 

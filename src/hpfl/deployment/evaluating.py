@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment.checks import check_same_model
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import FloatArray, Tag, as_numbers
+from hpfl.deployment.wire import Tag, as_numbers
 from hpfl.learning import Evaluation
 
 COLUMNS = len(fields(Evaluation))

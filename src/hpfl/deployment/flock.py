@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.assembly import ue_roster
 from hpfl.deployment.averaging import RunningMean
 from hpfl.deployment.checks import check_sketch, check_update, check_weight
 from hpfl.deployment.evaluating import Evaluating
@@ -15,6 +14,7 @@ from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.node import Experiment
+from hpfl.deployment.node_parts import ue_roster
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, encode, vector_frames

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment.checks import CheckedSketch, check_same_model
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import Arrival, FloatArray, Tag
+from hpfl.deployment.wire import Arrival, Tag
 
 _LONGEST_WAIT_S = 0.25  # how often a wait looks again at who is attached
 _ASKED_AGAIN_AFTER = (0.125, 0.125, 0.25)  # shares of a wait; the rest is waited in silence

@@ -4,19 +4,17 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.assembly import local_training, products, torch_dtype
 from hpfl.config import Config
-from hpfl.deployment.assembly import sketch_width
+from hpfl.deployment.node_parts import sketch_width
 from hpfl.deployment.own_data import OwnData
-from hpfl.deployment.wire import FloatArray, Vector
+from hpfl.deployment.wire import Vector
 from hpfl.learning import Cohort, Evaluation, LocalTraining, Task, TestData
 from hpfl.rng import Streams
-from hpfl.training.edge import draw_key
+from hpfl.training.edge_round import draw_key
 from hpfl.training.sketch import Projection, make_projection
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

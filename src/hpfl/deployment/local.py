@@ -16,10 +16,10 @@ import tomlkit
 from hpfl.assembly import fitted
 from hpfl.config import Config, ConfigError, load, to_toml, with_overrides
 from hpfl.data.sources import is_registered, load_dataset
-from hpfl.deployment.assembly import make_node_task
-from hpfl.deployment.build import refuse_what_only_a_simulator_can
 from hpfl.deployment.certificates import init_authority, issue
+from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.environment import SUPERVISOR
+from hpfl.deployment.node_parts import make_node_task
 from hpfl.deployment.settings import CloudNodeSettings
 
 EXPERIMENT = "experiment.toml"

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from hpfl.config import fingerprint
-from hpfl.deployment.assembly import make_node_task, sketch_width, vector_spec
 from hpfl.deployment.checks import Bounds
 from hpfl.deployment.logs import LOGGER, log
+from hpfl.deployment.node_parts import make_node_task, sketch_width, vector_spec
 from hpfl.deployment.settings import NodeSettings
-from hpfl.training.edge import EdgeSettings
+from hpfl.training.edge_round import EdgeSettings
 
 
 class Background:

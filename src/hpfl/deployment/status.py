@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.executor import Timing
+from hpfl.deployment.real_executor import Timing
 
 STATUS = "status.json"
 _EVERY_S = 0.3

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import check_update
 from hpfl.deployment.learner import Learner
@@ -16,12 +17,12 @@ from hpfl.deployment.pacing import send_vector, sleep_until
 from hpfl.deployment.refusal import ATTEMPTS, RETRIED, Code, RefusedError
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.uplink import Uplink, stay_attached
-from hpfl.deployment.wire import VERSION, Arrival, FloatArray, Tag, Vector, VectorSpec, digest_of, encode, numbers
+from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, VectorSpec, digest_of, encode, numbers
 from hpfl.learning import NonFiniteUpdateError
 
 
 @dataclass(frozen=True)
-class Held:
+class OwnUpdate:
     """An update and the model it was computed on."""
 
     tag: Tag
@@ -38,7 +39,7 @@ class Ue:
         self._learner = learner
         self._background = Background()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=settings.name)
-        self._held: Held | None = None
+        self._held: OwnUpdate | None = None
         self._link: Uplink | None = None
         self._computes: Tag | None = None
         self._order: tuple[Tag, Any] | None = None
@@ -102,7 +103,7 @@ class Ue:
         tag = Tag(node=self._settings.name) if held is None else held.tag
         return encode(tag, hello=hello)
 
-    def _sketch_of(self, held: Held) -> Any:
+    def _sketch_of(self, held: OwnUpdate) -> Any:
         samples = self._learner.num_samples
         return pb.Sketch(values=numbers(held.sketch), weight=self._experiment.weight(samples), num_samples=samples)
 
@@ -159,7 +160,7 @@ class Ue:
             finally:
                 if self._computes is tag:
                     self._computes = None
-            self._held = Held(own, update, sketch)
+            self._held = OwnUpdate(own, update, sketch)
         await link.send(encode(self._held.tag, sketch=self._sketch_of(self._held)))
 
     def _update(self, tag: Tag, params: Vector) -> tuple[Vector, FloatArray]:
@@ -197,7 +198,7 @@ class Ue:
             self._attempts += 1
             self._background.start("upload", self._upload(link, *self._order, self._held))
 
-    async def _upload(self, link: Uplink, tag: Tag, order: Any, held: Held) -> None:
+    async def _upload(self, link: Uplink, tag: Tag, order: Any, held: OwnUpdate) -> None:
         began = asyncio.get_running_loop().time()
         if order.paced:
             await sleep_until(began + order.compute_s)

@@ -9,6 +9,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.refusal import RefusedError
 
@@ -21,7 +22,6 @@ DIGEST_BYTES = 16
 METHOD = "/hpfl.tier.v1.Tier/Attach"
 
 Vector = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
 _TYPES: dict[int, np.dtype[Any]] = {pb.FLOAT32: np.dtype("<f4"), pb.FLOAT64: np.dtype("<f8")}
 _BEGIN = (pb.Frame.BEGIN_FIELD_NUMBER, pb.Begin.DATA_FIELD_NUMBER)

@@ -1,13 +1,13 @@
 """Models, personalised objectives and the gradients of many UEs at once."""
 
 from hpfl.learning import objectives as _objectives  # noqa: F401  fills the registry
+from hpfl.learning.answers import CohortUpdates, Evaluation, TestData
 from hpfl.learning.cohort import Cohort, NonFiniteUpdateError
 from hpfl.learning.counting import counted_passes
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.learning.losses import LOSSES
 from hpfl.learning.models import MODELS
 from hpfl.learning.objective import OBJECTIVES, LocalTraining
-from hpfl.learning.outcome import CohortUpdates, Evaluation, TestData
 from hpfl.learning.precision import Products
 from hpfl.learning.task import ParameterSpec, Task, make_task
 

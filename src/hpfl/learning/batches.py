@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.losses import Mass
-from hpfl.rng import FloatArray, IntArray, Stream
+from hpfl.rng import Stream
 
 _LONGEST_GAP = 64  # UEs skipped rather than starting another draw
 _MOST_CANDIDATES = 400  # ends of groups tried; more cost time without saving padding

@@ -11,20 +11,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.learning.answers import CohortUpdates, Evaluation, TestData
 from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
-from hpfl.learning.chain.engine import ChainEngine
+from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.outcome import CohortUpdates, Evaluation, TestData
+from hpfl.learning.packing import Layout, Limit, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.replay import LEAST_SHARE, EvaluationReplay, Pool, Replay
 from hpfl.learning.room import Room, Trial
-from hpfl.learning.store import Layout, Limit, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.task import Task
-from hpfl.rng import FloatArray, IntArray, Streams
+from hpfl.rng import Streams
 
 _MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic
 _LITTLE_PADDING = 0.08  # where arithmetic is what costs

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.learning.general import Arrays, FlatCalculus
 from hpfl.learning.objective import OBJECTIVES, LocalTraining
 from hpfl.learning.task import Task

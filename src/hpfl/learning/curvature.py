@@ -10,14 +10,14 @@ from torch import Tensor
 from torch.func import grad, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.packing import Layout, Limit, whole_batch
 from hpfl.learning.precision import repeatable
-from hpfl.learning.store import Layout, Limit, whole_batch
 from hpfl.learning.task import Task
-from hpfl.rng import FloatArray, IntArray
 
 Apply = Callable[[Tensor], Tensor]
 """Symmetric operators, one for each row: from [n, P] to [n, P]."""

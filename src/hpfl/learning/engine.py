@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
 from hpfl.learning.objective import LocalTraining
-from hpfl.rng import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hpfl.learning.batches import Batch, loss_weights
 from hpfl.learning.engine import ChunkEvaluation, Losses, Sums, try_one
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.learning.losses import correct
 from hpfl.learning.objective import OBJECTIVES, Gradient, LocalTraining, Role, adapted
 from hpfl.learning.task import Task

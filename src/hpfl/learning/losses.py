@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from torch import Tensor, nn
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.registry import Registry
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]

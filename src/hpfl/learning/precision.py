@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 
 Products = Literal["full", "tf32", "bf16"]
 """What a product rounds its factors to: nothing beyond their own type, or 10 or 7 binary digits; sums are float32."""

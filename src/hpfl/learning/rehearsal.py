@@ -30,13 +30,13 @@ Gram = Callable[[Batch], Tensor]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Rehearsed:
     """What an engine makes of a rehearsal, on a CPU."""
 
     parameters: list[Tensor]  # the update, a tensor for each parameter
     figures: list[Tensor]  # losses, and the evaluation
 
-    def near(self, other: "Outcome", bound: float) -> bool:
+    def near(self, other: "Rehearsed", bound: float) -> bool:
         """Whether every part differs from the other's by at most a share of that."""
         sizes = [float(part.norm()) for part in other.parameters]
         floor = _FLOOR * sum(size**2 for size in sizes) ** 0.5
@@ -77,11 +77,11 @@ class Rehearsal:
         start, test = self.start.to(device, dtype), _moved(self.test, dtype, device)
         return Rehearsal(self.task.to(device, dtype), self.training, start, batches, test)
 
-    def expected(self) -> Outcome:
+    def expected(self) -> Rehearsed:
         """What the general engine makes of it."""
         return self._outcome(self._general(), self.batches, self.start)
 
-    def gives(self, engine: Engine, expected: Outcome, gram: Gram | None) -> bool:
+    def gives(self, engine: Engine, expected: Rehearsed, gram: Gram | None) -> bool:
         """Whether an engine gives what is expected: inner products kept or not, from one start or one of each UE."""
         kept = [self.batches]
         if gram is not None:
@@ -90,11 +90,11 @@ class Rehearsal:
         bound = _BOUND[self.start.dtype]
         return all(self._outcome(engine, own, start).near(expected, bound) for own, start in ways)
 
-    def _outcome(self, engine: Engine, batches: dict[str, Batch], start: Tensor) -> Outcome:
+    def _outcome(self, engine: Engine, batches: dict[str, Batch], start: Tensor) -> Rehearsed:
         update, losses = self._update(engine, batches, start)
         figures = engine.evaluation(self.start, batches["support"], self.test, self.training).stacked()
         parts = self.task.spec.unflatten(update).values()
-        return Outcome(
+        return Rehearsed(
             [part.to(self.start.dtype).cpu() for part in parts], [losses.double().cpu(), figures.double().cpu()]
         )
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
-from hpfl.learning.chain.engine import ChainEngine
+from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.engine import Sums
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.store import Store
-from hpfl.rng import FloatArray, IntArray
+from hpfl.learning.packing import Store
 
 LEAST_SHARE = 0.5  # of all UEs: a replay computes every UE, so it pays where most take part
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.learning.losses import LOSSES, LossFunction, Mass, per_sample, refuse_unusable, sample_mass
 from hpfl.learning.models import MODELS
 from hpfl.learning.refusals import refuse_layers

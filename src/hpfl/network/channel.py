@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.registry import Registry
 from hpfl.rng import Stream
-
-FloatArray = NDArray[np.float64]
 
 Fading = Callable[[Stream, int], FloatArray]
 """Unit-mean power factors of `count` links, drawn from one stream."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-FloatArray = NDArray[np.float64]
+from hpfl.arrays import FloatArray
 
 
 class Distribution(Protocol):

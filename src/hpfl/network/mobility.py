@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _NEAREST_M = 1.0  # path loss laws hold from a metre on
 _LEGS_PER_ROUND = 1 << 16  # room for a round's legs in the key of its draws

@@ -4,13 +4,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.tr38901 import sight_probability
 from hpfl.rng import Stream
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _NEAREST_M = 10.0
 

@@ -10,9 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.rng import Stream
-
-FloatArray = NDArray[np.float64]
 
 _LIGHT_M_PER_S = 3.0e8  # the value the standard computes break points with
 _NEAREST_M = 10.0  # its formulas hold from 10 m on; nearer links are given the path loss at 10 m

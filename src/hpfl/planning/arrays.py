@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.planning.fields import (
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.planning.rules import (
     EDGE_FIELDS,
     OVERHEAD_S,
     SECONDS,
@@ -15,13 +16,10 @@ from hpfl.planning.fields import (
     TOP_FIELDS,
     UE_FIELDS,
     Field,
-    FloatArray,
     ProblemError,
     as_float,
     shown,
 )
-
-IntArray = NDArray[np.int64]
 
 _NUMBERS = {
     **{name: TOP_FIELDS[name] for name in ("bandwidth_hz", "rho", "phi", "max_edges", "staleness_bound")},

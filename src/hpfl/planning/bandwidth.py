@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.allocation import Allocation, realise
 from hpfl.planning.deadline import ConvergenceError, Deadline, bound_s, earliest
 from hpfl.planning.demand import Split, slacks
-from hpfl.planning.link import LN2, link_curve
+from hpfl.planning.link_curve import LN2, link_curve
 from hpfl.planning.load import Load, for_each_chunk, load_of, ue_curve
-from hpfl.planning.outcome import Allocation, realise
-from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
+from hpfl.planning.problem import RoundProblem
 
 CERTIFIED_GAP = 1e-6
 _EXPECTED_GAP = 1e-9

@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.allocation import Allocation, finish_plan, realise
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.link import LN2
-from hpfl.planning.outcome import Allocation, finish_plan, realise
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.planning.link_curve import LN2
+from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.rng import Stream
 
 

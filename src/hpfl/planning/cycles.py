@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hpfl.arrays import BoolArray
+from hpfl.planning.allocation import finish_plan
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.baselines import checked, quick_bound
-from hpfl.planning.outcome import finish_plan
-from hpfl.planning.problem import BoolArray, Memory, Plan, RoundProblem
+from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.rng import Stream
 
 _CYCLE, _LAST = "cycle", "last"

@@ -8,7 +8,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hpfl.planning.fields import (
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.planning.ordering import by_edge, with_ues
+from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.planning.rules import (
     EDGE_FIELDS,
     SKETCH,
     TOP_FIELDS,
@@ -19,8 +22,6 @@ from hpfl.planning.fields import (
     column,
     shown,
 )
-from hpfl.planning.ordering import by_edge, with_ues
-from hpfl.planning.problem import FloatArray, IntArray, Plan, RoundProblem
 
 Row = dict[str, Any]
 

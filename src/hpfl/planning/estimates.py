@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.planning.problem import APPLIED, BoolArray, FloatArray, Memory, RoundProblem
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.problem import APPLIED, Memory, RoundProblem
 
 _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from one round to the next
 _TRUSTED = 1.0  # curvature above which the step is not shortened further: beta is taken to suit the mean of all edges

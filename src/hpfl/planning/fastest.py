@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.allocation import finish_plan
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.baselines import quick_bound
 from hpfl.planning.estimates import Estimate, estimate, intended
 from hpfl.planning.hearing import hearing, spent
-from hpfl.planning.outcome import finish_plan
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.planning.ratio import best_set, seconds_of, typical_seconds
-from hpfl.planning.task import Task, task_of
+from hpfl.planning.set_choice import SetChoice, task_of
 from hpfl.rng import Stream
 
 
@@ -29,7 +30,7 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan
     return plan, intended(problem, memory, scheduled, step)
 
 
-def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
+def choose(task: SetChoice, found: Estimate) -> tuple[BoolArray, float]:
     """How many edges pay best now, then the set of that size that pays most of what is owed per second, and its step.
 
     A set with updates from older models takes the step that suits it, which may be none; no step goes much further than
@@ -47,7 +48,7 @@ def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
     return scheduled, found.in_stride(scheduled, step)
 
 
-def without(task: Task, edges: BoolArray) -> Task:
+def without(task: SetChoice, edges: BoolArray) -> SetChoice:
     """The task of choosing among the other edges, and those that must upload."""
     allowed = task.allowed & (~edges | task.must)
     if not allowed.any():

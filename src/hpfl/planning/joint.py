@@ -2,14 +2,15 @@
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.allocation import Allocation, finish_plan
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.deadline import starting_logit, starting_work
 from hpfl.planning.demand import best_split
 from hpfl.planning.load import load_of
-from hpfl.planning.outcome import Allocation, finish_plan
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.planning.search import Found, solve
-from hpfl.planning.task import Task, task_of
+from hpfl.planning.set_choice import SetChoice, task_of
 from hpfl.rng import Stream
 
 
@@ -29,7 +30,7 @@ def joint(problem: RoundProblem) -> Found:
     return Found(allocation, objective, objective)
 
 
-def _most_important(task: Task) -> Allocation:
+def _most_important(task: SetChoice) -> Allocation:
     """The fastest of the sets of greatest value: edges tied for the last places are chosen by what they need.
 
     At a deadline `O` the fastest choice among edges of one value is those of least `D_k(O)`. Choosing by the need at

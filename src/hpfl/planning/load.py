@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hpfl.planning.fields import ProblemError
-from hpfl.planning.link import LN2, LinkCurve, energy_nats, link_curve
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
+from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.planning.link_curve import LN2, LinkCurve, energy_nats, link_curve
+from hpfl.planning.problem import RoundProblem
+from hpfl.planning.rules import ProblemError
 
 _LINKS_PER_CHUNK = 1 << 16  # few enough for the cache, enough to keep two threads busy
 _CHUNKS_FOR_TWO = 8  # from here on a second thread is worth its start

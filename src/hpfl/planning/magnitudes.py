@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from hpfl.planning.deadline import ConvergenceError
-from hpfl.planning.link import LN2
+from hpfl.planning.link_curve import LN2
 from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.rng import Stream
 

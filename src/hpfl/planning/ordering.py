@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.planning.problem import IntArray, Plan, RoundProblem
+from hpfl.arrays import IntArray
+from hpfl.planning.problem import Plan, RoundProblem
 
 _PROBLEM = ("edge_of_ue", "ue_gain", "ue_power_w", "ue_noise_w_per_hz", "ue_bits", "compute_s", "ue_energy_j")
 _PLAN = ("ue_bandwidth_hz", "ue_power_w", "upload_s")

@@ -4,7 +4,7 @@ import heapq
 
 import numpy as np
 
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 
 
 def schedule_for_latencies(

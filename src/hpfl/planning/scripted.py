@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hpfl.arrays import BoolArray
+from hpfl.planning.allocation import finish_plan
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.baselines import checked, quick_bound
 from hpfl.planning.cycles import in_cycle
-from hpfl.planning.outcome import finish_plan
-from hpfl.planning.problem import BoolArray, Memory, Plan, RoundProblem
+from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.rng import Stream
 
 SCRIPT, NEXT = "script", "next"

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.planning.allocation import Allocation
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.knapsack import Bounded, Knapsack, bound_nodes
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
 from hpfl.planning.moves import alternate, descend
 from hpfl.planning.nodes import Nodes
-from hpfl.planning.outcome import Allocation
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+from hpfl.planning.set_choice import Incumbent, SetChoice
 from hpfl.planning.solo import solo_slack_s
-from hpfl.planning.task import Incumbent, Task
 
 EXACT_UP_TO = 20  # edges; beyond, the search may stop at its step limit
 _CELLS = 16
@@ -41,7 +41,7 @@ class Found:
     lower_bound: float
 
 
-def solve(task: Task) -> Found:
+def solve(task: SetChoice) -> Found:
     """The best set, certified; exact for up to `EXACT_UP_TO` edges."""
     best = Incumbent(task)
     ceiling = task.most_valuable()
@@ -161,7 +161,7 @@ def _branch(best: Incumbent, nodes: Nodes, lines: Lines) -> float:
     return float(nodes.bound.min(initial=np.inf))
 
 
-def _twins(task: Task, lines: Lines) -> IntArray:
+def _twins(task: SetChoice, lines: Lines) -> IntArray:
     """A number for every edge, the same for edges of the same value and the same need."""
     mantissa, exponent = np.frexp(np.vstack([task.values, lines.intercept[-1], lines.slope[-1]]))
     rounded = np.ldexp(np.round(mantissa * 2.0**36), exponent)

@@ -7,7 +7,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hpfl.planning.problem import FloatArray, IntArray, Plan, RoundProblem
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.planning.problem import Plan, RoundProblem
 
 MOST_ROWS = 40  # more edges than this are summed up: nobody reads a table of a thousand
 BAR_WIDTH = 40

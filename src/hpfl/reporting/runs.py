@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.config import settings
 from hpfl.reporting.folder import ROUNDS, RUN_ID, SUMMARY, UES
 from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
 from hpfl.reporting.summary import Row, evaluations
 from hpfl.reporting.targets import LOSS, Target
-
-FloatArray = NDArray[np.float64]
 
 _DEPLOYED = "run"
 

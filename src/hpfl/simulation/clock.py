@@ -4,17 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.energy import compute_j
 from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
 from hpfl.registry import Registry
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 ClockMemory = Mapping[str, NDArray[Any]]
 Gains = tuple[FloatArray, FloatArray]
 """Power gains of the participating UEs' links and of all backhauls."""
@@ -40,7 +37,7 @@ class Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval:
+class Span:
     """From one plan to the next aggregation: everything that decides what happens in between.
 
     `must` are the edges at the staleness bound; `ue_fails` and `edge_fails` are the uploads that will be found spoilt
@@ -105,7 +102,7 @@ class Clock(Protocol):
         """What is left to do before this round's plan, once `edges` and their `members` have started anew."""
         ...
 
-    def advance(self, memory: ClockMemory, interval: Interval) -> Progress:
+    def advance(self, memory: ClockMemory, interval: Span) -> Progress:
         """Let a plan act until the cloud aggregates."""
         ...
 

@@ -4,14 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Config
 from hpfl.learning import Cohort, Evaluation, TestData
 from hpfl.training.record import EvaluationSummary, summary_of
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

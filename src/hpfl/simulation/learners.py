@@ -8,13 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.learning import Cohort
 from hpfl.rng import Streams
-from hpfl.training.edge import EdgeSettings, edge_updates, member_weights
+from hpfl.training.edge_round import EdgeSettings, edge_updates, member_weights
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Memory = Mapping[str, NDArray[Any]]
 
 MODELS, MODEL_ROUNDS = "held/models", "held/rounds"

@@ -5,15 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.network.channel import Fading, PathGain
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 Recorder = Callable[[str, tuple[int, int], NDArray[Any]], None]
 """Told what was drawn: its name, the round and the part of it (its coherence blocks, from 0), one value per member."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.availability import TwoState
 from hpfl.network.failures import struck
 from hpfl.network.mobility import RandomWaypoint, Walk
@@ -16,9 +17,6 @@ from hpfl.rng import Streams
 from hpfl.simulation.radio import Recorded, Recorder
 from hpfl.training.state import TrainState
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Memory = Mapping[str, NDArray[Any]]
 
 SERVES, AVAILABLE, MOVED, DISTANCE = "serves", "available", "moved_s", "distance_m"

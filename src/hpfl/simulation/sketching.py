@@ -8,17 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.energy import compute_j, transmit_j
 from hpfl.network.links import Links
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.problem import RoundProblem
 from hpfl.training.sketch import BITS_PER_FLOAT, Projection
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)

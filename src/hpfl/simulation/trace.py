@@ -16,10 +16,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.config import ConfigError
 from hpfl.simulation.radio import Recorded
-
-FloatArray = NDArray[np.float64]
 
 COLUMNS = ("what", "round", "part", "member", "value")
 Key = tuple[int, int]

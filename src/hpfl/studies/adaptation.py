@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from hpfl.arrays import IntArray
 from hpfl.assembly import Dealt, deal, local_training, products, task_of, torch_dtype
 from hpfl.config import Config, resolve
 from hpfl.data.dataset import Dataset, to_float
@@ -23,8 +24,8 @@ from hpfl.data.sources import load_dataset
 from hpfl.experiment import Hooks, choose_device
 from hpfl.learning import Cohort, TestData
 from hpfl.reporting.style import SERIES, percent_axis
-from hpfl.rng import IntArray, Streams
-from hpfl.simulation.build import build_simulation
+from hpfl.rng import Streams
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import name, panels

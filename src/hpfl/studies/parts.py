@@ -22,7 +22,7 @@ from hpfl.reporting import atomic
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError, read_rounds
 from hpfl.reporting.summary import environment, time_to_target
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 from hpfl.training.record import RoundRecord
 
 COLUMNS = (

@@ -9,7 +9,7 @@ from hpfl.data.sources import load_dataset
 from hpfl.experiment import Hooks, choose_device
 from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.rng import Stream
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState

@@ -8,22 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.data.dataset import Progress
 from hpfl.data.sources import load_dataset
 from hpfl.experiment import choose_device
 from hpfl.learning.curvature import Landscape
-from hpfl.simulation.build import Simulation, build_simulation
-from hpfl.studies.theory_bounds import Constants, Course
-from hpfl.studies.theory_constants import Estimate, Estimator
+from hpfl.simulation.simulated_run import Simulation, build_simulation
+from hpfl.studies.theory_bounds import Constants, RunCourse
+from hpfl.studies.theory_constants import ConstantEstimate, Estimator
 from hpfl.studies.theory_replay import Recorded, Witness, difference, full_batch_cohort, read_run
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 ROUND_SHARE, POINT_SHARE = 1.0, 30.0
 """How long a round and a point take next to each other, for the progress bar."""
@@ -56,10 +53,10 @@ class Findings:
     """What was measured along a run, before anything is made of it."""
 
     recorded: Recorded
-    course: Course
+    course: RunCourse
     meta_secant: FloatArray  # [T]: largest |grad F_k(w_{t+1}) - grad F_k(w_t)| / |w_{t+1} - w_t| over edges
     deviation_sq: FloatArray  # [T + 1]: mean over edges of |grad F_k - grad F|^2
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[ConstantEstimate, ...]
     num_ues: int  # UEs the constants were estimated on
     kinks: bool  # whether the model is not twice differentiable everywhere
     first_difference: tuple[int, list[str]] | None  # round and fields in which the replay left the records
@@ -137,7 +134,7 @@ class _Playback:
         self, recorded: Recorded, witness: Witness, estimator: Estimator, at: tuple[int, ...], watching: Watching
     ) -> None:
         self.recorded, self.witness, self.estimator, self.at, self.watching = recorded, witness, estimator, at, watching
-        self.estimates: list[Estimate] = []
+        self.estimates: list[ConstantEstimate] = []
         self.first_difference: tuple[int, list[str]] | None = None
 
     def begin(self, start: TrainState) -> None:

@@ -7,20 +7,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from hpfl.arrays import FloatArray
 from hpfl.assembly import local_training
 from hpfl.config import Config, load, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.learning import Cohort
 from hpfl.reporting.folder import CONFIG, ROUNDS, RUN_ID, SUMMARY
 from hpfl.reporting.store import OutputError, read_rounds, read_summary
-from hpfl.simulation.build import Simulation
-from hpfl.studies.theory_bounds import Course
+from hpfl.simulation.simulated_run import Simulation
+from hpfl.studies.theory_bounds import RunCourse
 from hpfl.training.record import MEASURED_FIELDS, RoundRecord
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +70,7 @@ def full_batch_cohort(config: Config, simulation: Simulation, dataset: Dataset, 
 
 
 @dataclass(frozen=True)
-class Moment:
+class SeenModel:
     """The model after some round: `F`, every edge's `grad F_k` [K, P] and their mean."""
 
     params: Tensor
@@ -91,10 +89,10 @@ class Witness:
 
     cohort: Cohort
     simulation: Simulation
-    moments: list[Moment] = field(default_factory=list)  # the last two
+    moments: list[SeenModel] = field(default_factory=list)  # the last two
     columns: dict[str, list[Any]] = field(default_factory=dict)
 
-    def see(self, params: Tensor) -> Moment:
+    def see(self, params: Tensor) -> SeenModel:
         """Measure a model and keep it beside the one before."""
         fleet = self.simulation.fleet
         ues = np.flatnonzero(fleet.num_samples)
@@ -106,7 +104,7 @@ class Witness:
             streams=self.simulation.parts.streams,
             key=0,
         )
-        moment = Moment(params, float(np.mean(found.meta_loss)), found.update)
+        moment = SeenModel(params, float(np.mean(found.meta_loss)), found.update)
         self.moments = [*self.moments[-1:], moment]
         self._add(
             loss=moment.loss,
@@ -116,7 +114,7 @@ class Witness:
         )
         return moment
 
-    def see_round(self, params: Tensor, record: RoundRecord) -> Moment:
+    def see_round(self, params: Tensor, record: RoundRecord) -> SeenModel:
         """Measure the model after a round, and the step that led to it."""
         before = self.moments[-1]
         after = self.see(params)
@@ -132,10 +130,10 @@ class Witness:
         )
         return after
 
-    def course(self) -> Course:
+    def course(self) -> RunCourse:
         """Everything seen so far as arrays."""
-        names = Course.__dataclass_fields__
-        return Course(**{name: np.array(self.columns[name]) for name in names})
+        names = RunCourse.__dataclass_fields__
+        return RunCourse(**{name: np.array(self.columns[name]) for name in names})
 
     def column(self, name: str) -> FloatArray:
         """One figure of every model or round."""
@@ -153,13 +151,13 @@ def difference(recorded: Mapping[str, Any], again: Mapping[str, Any]) -> list[st
     return sorted(name for name in names - evaluated if name not in recorded or recorded[name] != again[name])
 
 
-def _deviation_sq(moment: Moment) -> float:
+def _deviation_sq(moment: SeenModel) -> float:
     """Mean over edges of `|grad F_k - grad F|^2`, the left side of Lemma 2."""
     distances = torch.linalg.vector_norm(moment.edge_gradients.double() - moment.gradient, dim=1)
     return float(distances.square().mean())
 
 
-def _secant(before: Moment, after: Moment, moved: float) -> float:
+def _secant(before: SeenModel, after: SeenModel, moved: float) -> float:
     """Largest change of an edge's `grad F_k` over the distance the model moved; Lemma 1 says at most `L_F`."""
     if not moved:
         return 0.0

@@ -5,13 +5,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.config import Config
 from hpfl.studies import theory_bounds as bounds
 from hpfl.studies.theory import Findings
-
-FloatArray = NDArray[np.float64]
 
 BOUNDS = {
     "printed": "Theorem 1, printed",

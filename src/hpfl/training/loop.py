@@ -6,22 +6,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.checking import checked_answer
 from hpfl.planning.deadline import ConvergenceError
-from hpfl.planning.fields import LARGEST
 from hpfl.planning.planners import name_of
 from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
+from hpfl.planning.rules import LARGEST
 from hpfl.rng import Streams
-from hpfl.training.chronicle import chronicle
-from hpfl.training.cloud import CloudSettings, DivergedError, discounted, hearers, pose, remembered, step
-from hpfl.training.present import nobody, over_all, without_absent
+from hpfl.training.cloud_step import CloudSettings, DivergedError, discounted, hearers, pose, remembered, step
+from hpfl.training.present_edges import nobody, over_all, without_absent
 from hpfl.training.record import EvaluationSummary, RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
-
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
+from hpfl.training.update_fates import chronicle
 
 Watcher = Callable[[TrainState, RoundRecord], bool]
 """Told after every round; answers whether to go on."""

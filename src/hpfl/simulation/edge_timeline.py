@@ -5,13 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.problem import Plan
 from hpfl.simulation.clock import Progress
 from hpfl.training.phases import BACKHAUL, COMPUTE, NAMES, UPLOAD, WAITING, Phases, columns_of, joined
 from hpfl.training.state import TrainState
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 def stretches(state: TrainState, plan: Plan, progress: Progress, active: BoolArray) -> Phases:

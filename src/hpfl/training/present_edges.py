@@ -3,12 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.problem import Plan, RoundProblem
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 def without_absent(problem: RoundProblem, active: BoolArray | None) -> RoundProblem:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.latency import upload_s as seconds_to_send
-from hpfl.planning.link import LN2, energy_nats
-from hpfl.planning.problem import BoolArray, FloatArray, Plan, RoundProblem
+from hpfl.planning.link_curve import LN2, energy_nats
+from hpfl.planning.problem import Plan, RoundProblem
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray
 from hpfl.training.phases import AGGREGATED, BROADCAST, DROPPED, SUPERSEDED, columns_of, instants, joined
 from hpfl.training.state import Observation, Outcome, TrainState
-
-BoolArray = NDArray[np.bool_]
 
 
 def chronicle(

@@ -9,15 +9,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, IntArray
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.assembly import LinkModel, sketch_width
 from hpfl.deployment.audit import Aggregated, AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
 from hpfl.deployment.evaluating import COLUMNS
+from hpfl.deployment.measured_timeline import RoundTimes, stretches
+from hpfl.deployment.node_parts import LinkModel, sketch_width
 from hpfl.deployment.settings import CloudNodeSettings
-from hpfl.deployment.stretches import RoundTimes, stretches
 from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector, digest_of
 from hpfl.learning import Evaluation
 from hpfl.network.energy import compute_j, transmit_j
@@ -26,9 +27,6 @@ from hpfl.planning.problem import Plan
 from hpfl.training.loop import received
 from hpfl.training.record import EvaluationSummary, summary_of
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
-
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.int64]
 
 _SKETCH_NUMBER_BITS = 64
 _DIGEST = "digest"  # of the model each edge holds, in the executor's memory between rounds

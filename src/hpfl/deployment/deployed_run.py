@@ -7,16 +7,16 @@ import torch
 
 from hpfl.assembly import cloud_settings, start_state, torch_dtype
 from hpfl.config import Config
-from hpfl.deployment.assembly import LinkModel, node_cost
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.executor import DeployedExecutor
 from hpfl.deployment.node import Experiment
+from hpfl.deployment.node_parts import LinkModel, node_cost
+from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
-from hpfl.training.cloud import CloudSettings
+from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Evaluate, Parts
 from hpfl.training.record import EvaluationSummary
 from hpfl.training.state import TrainState

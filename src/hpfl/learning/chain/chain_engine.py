@@ -20,7 +20,7 @@ from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
 from hpfl.learning.losses import correct
 from hpfl.learning.objective import OBJECTIVES, LocalTraining, MetaGradient, adapted
 from hpfl.learning.precision import repeatable
-from hpfl.learning.rehearsal import Outcome, Rehearsal
+from hpfl.learning.rehearsal import Rehearsal, Rehearsed
 from hpfl.learning.task import Task
 
 _CACHED_BYTES = 1_500_000  # of a layer's outputs in a chunk: what a core's own cache holds
@@ -65,7 +65,7 @@ class ChainEngine:
         there = rehearsal.on(samples.inputs.device, samples.dtype)
         return replace(self, training=there.training)._gives(there, expected)
 
-    def _gives(self, rehearsal: Rehearsal, expected: Outcome) -> bool:
+    def _gives(self, rehearsal: Rehearsal, expected: Rehearsed) -> bool:
         return rehearsal.gives(self, expected, None if self.gram_bias is None else self.gram)
 
     @property

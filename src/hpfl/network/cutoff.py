@@ -1,9 +1,8 @@
 """The deadline after which an edge goes on without its stragglers."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from hpfl.arrays import FloatArray
 
 _TOGETHER = 1.0 + 1e-9  # UEs that a plan lets finish together differ by rounding; none of them is a straggler
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray
 from hpfl.learning.batches import Samples, Segments
-from hpfl.rng import FloatArray
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.network.deadline import cut_s
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.network.cutoff import cut_s
 from hpfl.network.latency import rate_bps
-from hpfl.simulation.clock import Gains, Interval
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from hpfl.simulation.clock import Gains, Span
 
 _HAIR = 2.0**-52  # of the bits before: what an upload has left that ends one rounding after the interval
 
@@ -31,7 +29,7 @@ class Left:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class Forecast:
     """When things will happen, in seconds from now; infinite where nothing is planned.
 
     `ends_s` are the UEs' deliveries, `cut_s` when their edge stops waiting for them, `phase_s` the edges' phases,
@@ -62,7 +60,7 @@ class Moved:
     edge_bits: FloatArray
 
 
-def course_of(interval: Interval, left: Left, gains: Gains, *, deadline_s: float) -> Course:
+def course_of(interval: Span, left: Left, gains: Gains, *, deadline_s: float) -> Forecast:
     """The course of a plan from what is left; `deadline_s` from now on, 0 for none."""
     links, plan = interval.links, interval.plan
     called, edge_of = plan.scheduled, links.edge_of_ue
@@ -79,7 +77,7 @@ def course_of(interval: Interval, left: Left, gains: Gains, *, deadline_s: float
     edge_upload_s = _seconds(left.edge_bits, edge_rate, called & (left.edge_bits > 0))
     empty = called & ~_anybody(left.heard | (sends & ~late & ~_fails(interval)), edge_of, called.size)
     settled_s = np.where(called, np.where(empty, phase_s, phase_s + edge_upload_s), np.inf)
-    return Course(
+    return Forecast(
         sends=sends,
         late=late,
         ue_rate_bps=ue_rate,
@@ -94,7 +92,7 @@ def course_of(interval: Interval, left: Left, gains: Gains, *, deadline_s: float
     )
 
 
-def moved(interval: Interval, left: Left, course: Course, seconds: float) -> Moved:
+def moved(interval: Span, left: Left, course: Forecast, seconds: float) -> Moved:
     """What is left after `seconds` of a course; computing goes on everywhere, bits move on planned links alone."""
     compute_s = np.minimum(left.compute_s, np.where(course.late, np.minimum(course.cut_s, seconds), seconds))
     done = course.sends & ~course.late & (course.ends_s <= seconds)
@@ -145,6 +143,6 @@ def _anybody(ues: BoolArray, edge_of: NDArray[np.int64], K: int) -> BoolArray:
     return found
 
 
-def _fails(interval: Interval) -> BoolArray:
+def _fails(interval: Span) -> BoolArray:
     fails = interval.ue_fails
     return np.zeros(interval.links.ue_bits.size, dtype=np.bool_) if fails is None else fails

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.assembly import SampleCost, fleet_spec, path_losses, sample_cost, task_of, touched_samples
 from hpfl.config import Config
 from hpfl.data.sources import described
@@ -20,9 +20,6 @@ from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
 from hpfl.training.sketch import DEFAULT_WIDTH
 from hpfl.units import dbm_to_w
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 def make_node_task(settings: NodeSettings, config: Config) -> Task:

@@ -19,7 +19,7 @@ CLAIMS_FILE = "claims.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Collected:
     """One study with what there is of it: runs found and wanted, tables, figures and statements."""
 
     study: Study
@@ -30,7 +30,7 @@ class Outcome:
     statements: Sequence[Statement]
 
 
-def collect(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Path) -> list[Outcome]:
+def collect(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Path) -> list[Collected]:
     """Tables and figures of the studies wanted that have a run under `out`, and of all others that are complete there.
 
     They are written to `out/STUDY`.
@@ -41,7 +41,7 @@ def collect(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Pa
     return _controlled([outcome for outcome in made if outcome is not None])
 
 
-def _controlled(outcomes: list[Outcome]) -> list[Outcome]:
+def _controlled(outcomes: list[Collected]) -> list[Collected]:
     """The outcomes with the level of their statements set by all statements together."""
     level = iter(controlled([statement for outcome in outcomes for statement in outcome.statements]))
     return [replace(outcome, statements=[next(level) for _ in outcome.statements]) for outcome in outcomes]
@@ -51,7 +51,7 @@ def _complete(parts: Sequence[Part], out: Path) -> bool:
     return bool(parts) and all(done(part, out) is not None for part in parts)
 
 
-def _outcome(study: Study, parts: Sequence[Part], out: Path) -> Outcome | None:
+def _outcome(study: Study, parts: Sequence[Part], out: Path) -> Collected | None:
     found = results(parts, out)
     if not found:
         return None
@@ -60,10 +60,10 @@ def _outcome(study: Study, parts: Sequence[Part], out: Path) -> Outcome | None:
         write_rows(out / study.name, name, rows)
     figures = study.draw(tables, out / study.name)
     statements = study.claims(tables)
-    return Outcome(study=study, parts=parts, found=found, tables=tables, figures=figures, statements=statements)
+    return Collected(study=study, parts=parts, found=found, tables=tables, figures=figures, statements=statements)
 
 
-def verdicts(outcomes: Sequence[Outcome], out: Path) -> list[dict[str, Any]]:
+def verdicts(outcomes: Sequence[Collected], out: Path) -> list[dict[str, Any]]:
     """Judge the claims by all statements, and write `claims.json`."""
     judged = judge(statement for outcome in outcomes for statement in outcome.statements)
     atomic.write_text(out / CLAIMS_FILE, json.dumps(judged, indent=1, allow_nan=False) + "\n")

@@ -4,15 +4,12 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.energy import transmit_j
-from hpfl.simulation.clock import ClockMemory, ClockSettings, Gains, Interval, Marks, Progress
-from hpfl.simulation.course import Course, Left, Moved, course_of, moved
+from hpfl.simulation.clock import ClockMemory, ClockSettings, Gains, Marks, Progress, Span
+from hpfl.simulation.forecast import Forecast, Left, Moved, course_of, moved
 from hpfl.simulation.trigger import Firing, after_all, after_first
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class _Tally:
         ues, edges, never = np.zeros(num_ues), np.zeros(num_edges), np.full(num_edges, np.inf)
         return _Tally(ues, ues, ues, edges, never, never)
 
-    def and_then(self, step: Moved, course: Course, elapsed_s: float, seconds: float) -> "_Tally":
+    def and_then(self, step: Moved, course: Forecast, elapsed_s: float, seconds: float) -> "_Tally":
         """With one more segment, which began `elapsed_s` after the plan."""
         return _Tally(
             self.compute_s + step.compute_s,
@@ -44,7 +41,7 @@ class _Tally:
         )
 
 
-def played(interval: Interval, left: Left, settings: ClockSettings, memory: ClockMemory) -> tuple[Left, Progress]:
+def played(interval: Span, left: Left, settings: ClockSettings, memory: ClockMemory) -> tuple[Left, Progress]:
     """What is left when the cloud aggregates, and the progress up to then; `memory` is handed on."""
     links, K = interval.links, interval.plan.scheduled.size
     tally = _Tally.none(links.ue_bits.size, K)
@@ -77,7 +74,7 @@ def played(interval: Interval, left: Left, settings: ClockSettings, memory: Cloc
     )
 
 
-def _channel(interval: Interval, settings: ClockSettings, segment: int) -> tuple[Gains, float]:
+def _channel(interval: Span, settings: ClockSettings, segment: int) -> tuple[Gains, float]:
     """The gains of a segment, and when it ends, in seconds after the plan."""
     if not settings.coherence_s or interval.gains is None:
         return (interval.links.ue_gain, interval.links.edge_gain), math.inf
@@ -86,7 +83,7 @@ def _channel(interval: Interval, settings: ClockSettings, segment: int) -> tuple
     return interval.gains(segment), max(ends_s, 0.0)
 
 
-def _firing(interval: Interval, course: Course, settings: ClockSettings) -> Firing:
+def _firing(interval: Span, course: Forecast, settings: ClockSettings) -> Firing:
     if settings.trigger == "scheduled":
         return after_all(course.settled_s, interval.plan.scheduled)
     return after_first(
@@ -98,7 +95,7 @@ def _firing(interval: Interval, course: Course, settings: ClockSettings) -> Firi
     )
 
 
-def _verdicts(interval: Interval, course: Course, firing: Firing) -> tuple[BoolArray, BoolArray, BoolArray]:
+def _verdicts(interval: Span, course: Forecast, firing: Firing) -> tuple[BoolArray, BoolArray, BoolArray]:
     """Of the settled edges: those that arrived, those whose update is lost, and those that must send it again.
 
     An edge at the staleness bound may not try again: it would exceed the bound, so it gives its update up.
@@ -113,7 +110,7 @@ def _resent(left: Left, again: BoolArray, whole_bits: FloatArray) -> Left:
     return replace(left, edge_bits=np.where(again, whole_bits, left.edge_bits)) if again.any() else left
 
 
-def _marks(interval: Interval, start: Left, tally: _Tally, latency_s: float) -> Marks:
+def _marks(interval: Span, start: Left, tally: _Tally, latency_s: float) -> Marks:
     """Edge by edge, what the timeline shows: an upload begins with the first UE that has computed."""
     links, called = interval.links, interval.plan.scheduled
     K, edge_of = called.size, links.edge_of_ue
@@ -136,6 +133,6 @@ def _marked(known_s: FloatArray, ahead_s: FloatArray, elapsed_s: float, seconds:
     return np.where(np.isinf(known_s) & (ahead_s <= seconds), elapsed_s + ahead_s, known_s)
 
 
-def _fails(interval: Interval) -> BoolArray:
+def _fails(interval: Span) -> BoolArray:
     fails = interval.edge_fails
     return np.zeros(interval.must.size, dtype=np.bool_) if fails is None else fails

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from hpfl.arrays import BoolArray, FloatArray
+
 Place = Callable[[int], str]
 
 SMALLEST, LARGEST = 1e-60, 1e60  # beyond these no unit makes sense

@@ -7,13 +7,11 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray
 from hpfl.planning.problem import APPLIED, Memory, Plan, RoundProblem
 from hpfl.registry import Registry
 from hpfl.training.state import EdgeUpdate, Observation, TrainState
-
-BoolArray = NDArray[np.bool_]
 
 Aggregation = Callable[[Sequence[EdgeUpdate]], torch.Tensor]
 """From the updates that arrived, in whatever order, to the step direction in float64."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hpfl.planning.problem import FloatArray
+from hpfl.arrays import FloatArray
 
 LN2 = float(np.log(2.0))
 _SERIES_BELOW = 0.02  # slack ratio under which `e^y - 1 - y` is summed as a series

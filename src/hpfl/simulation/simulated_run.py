@@ -25,9 +25,9 @@ from hpfl.network.topology import Fleet, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator
-from hpfl.simulation.living import make_executor
+from hpfl.simulation.make_executor import make_executor
 from hpfl.simulation.radio import Recorder
-from hpfl.training.cloud import CloudSettings
+from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Parts
 from hpfl.training.state import TrainState
 

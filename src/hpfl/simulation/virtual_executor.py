@@ -4,30 +4,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.failures import struck
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation.clock import Clock, ClockMemory, Gains, Interval, Progress, Work, joules_of
+from hpfl.simulation.clock import Clock, ClockMemory, Gains, Progress, Span, Work, joules_of
+from hpfl.simulation.edge_timeline import stretches, with_sketching
 from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.radio import Radio, Recorded, Recorder
 from hpfl.simulation.roster import DISTANCE, SERVES, Life, Roster, everyone, sorted_by_edge
 from hpfl.simulation.sketching import Sketching, computed, slowest
-from hpfl.simulation.stretches import stretches, with_sketching
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
+class WorkSizes:
     """Sizes of the work: bits of an update on each hop, and samples a UE's edge round touches."""
 
     ue_bits: float
@@ -57,7 +53,7 @@ class SimulatedExecutor:
 
     fleet: Fleet
     radio: Radio
-    load: Load
+    load: WorkSizes
     clock: Clock
     learners: Learners
     streams: Streams
@@ -195,10 +191,10 @@ class SimulatedExecutor:
             for edge in np.flatnonzero(progress.arrived).tolist()
         )
 
-    def _interval(self, state: TrainState, observation: Observation, plan: Plan, *, began_s: float) -> Interval:
+    def _interval(self, state: TrainState, observation: Observation, plan: Plan, *, began_s: float) -> Span:
         chances, at, links = self.mishaps, self.streams.at, observation.links
         distance_m = observation.clock.get(DISTANCE, self.fleet.ue_distance_m)
-        return Interval(
+        return Span(
             links=links,
             plan=plan,
             start_s=state.time_s,

@@ -4,15 +4,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.allocation import Allocation
 from hpfl.planning.bandwidth import InfeasibleError, allocate
-from hpfl.planning.outcome import Allocation
-from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
+from hpfl.planning.problem import RoundProblem
 
 _SAME = 1e-10  # objectives closer than this, relative to the plan's scale, count as equal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class SetChoice:
     """Minimise `latency_weight O - sum values` over sets of `least .. most` allowed edges that contain `must`."""
 
     problem: RoundProblem
@@ -40,7 +41,7 @@ class Task:
 class Incumbent:
     """The best set so far, with the certified floor of every set looked at."""
 
-    task: Task
+    task: SetChoice
     allocation: Allocation | None = None
     objective: float = np.inf
     floor: float = np.inf
@@ -79,13 +80,13 @@ class Incumbent:
         return True
 
 
-def task_of(problem: RoundProblem) -> Task:
+def task_of(problem: RoundProblem) -> SetChoice:
     """P2 as the search sees it: edges that can finish, and how many of them."""
     allowed = problem.able
     if (problem.must & ~allowed).any() or not allowed.any():
         allocate(problem, problem.must if problem.must.any() else ~allowed)
         raise InfeasibleError("no edge can finish its round")
-    return Task(
+    return SetChoice(
         problem=problem,
         values=problem.values,
         latency_weight=1.0 - problem.rho,

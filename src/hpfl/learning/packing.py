@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.arrays import IntArray
 from hpfl.learning.batches import Batch, Samples, buckets, whole_index
-from hpfl.rng import IntArray
 
 Limit = Callable[[int], int]
 """How many UEs of a bucket a chunk may hold."""

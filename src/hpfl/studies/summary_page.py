@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from hpfl.reporting import atomic
-from hpfl.studies.outcome import Outcome
+from hpfl.studies.collected import Collected
 from hpfl.studies.page import interval, machines, wanted
 
 SUMMARY = "summary.md"
 
 
-def write_summary(outcomes: Sequence[Outcome], judged: Sequence[Mapping[str, Any]], out: Path, command: str) -> Path:
+def write_summary(outcomes: Sequence[Collected], judged: Sequence[Mapping[str, Any]], out: Path, command: str) -> Path:
     """Write `summary.md` into `out`, with figures by relative path."""
     lines = [f"Made by `{command}`.", "", *_claims(judged)]
     for outcome in outcomes:
@@ -31,7 +31,7 @@ def _claims(judged: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*head, *rows, ""]
 
 
-def _study(outcome: Outcome, out: Path) -> list[str]:
+def _study(outcome: Collected, out: Path) -> list[str]:
     study = outcome.study
     wall_s = sum(part["wall_s"] for part in outcome.found)
     lines = [

@@ -3,9 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hpfl.assembly import SampleCost, path_losses, touched_samples
 from hpfl.config import Config
@@ -20,18 +18,15 @@ from hpfl.rng import Streams
 from hpfl.simulation import event as _event  # noqa: F401  registers its clock
 from hpfl.simulation import round as _round  # noqa: F401  registers its clock
 from hpfl.simulation.clock import CLOCKS, ClockSettings
-from hpfl.simulation.executor import Load, Mishaps, SimulatedExecutor
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.radio import Radio, Recorder
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
-from hpfl.training.edge import EdgeSettings
+from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.sketch import make_projection
 from hpfl.units import dbm_to_w
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 def make_executor(
@@ -44,7 +39,7 @@ def make_executor(
     return SimulatedExecutor(
         fleet=fleet,
         radio=replace(_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
-        load=Load(
+        load=WorkSizes(
             ue_bits=bits * config.training.edge_rounds,
             edge_bits=bits if config.network.backhaul else 0.0,
             touched_samples=touched_samples(config, fleet.num_samples, cost.passes),
