@@ -97,7 +97,7 @@ def test_idle_settings_are_said_before_a_run_and_stand_in_its_summary():
 def test_a_planner_from_elsewhere_may_read_everything(monkeypatch):
     from hpfl.planning.planners import PLANNERS
 
-    monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS.get("joint"))
+    monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS._made("mine", PLANNERS.get("joint"), "elsewhere", None, {}))
     assert said("quickstart", "planning.planner=mine", "planning.rho=0.5", "planning.staleness_price=none") == ()
 
 

@@ -187,6 +187,6 @@ def test_planning_one_round_with_a_planner_of_ones_own_checks_its_plan():
 
 
 def test_the_sentence_names_a_planner_as_it_is_registered(monkeypatch):
-    monkeypatch.setitem(PLANNERS._parts, "mine", greedy)
+    monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS._made("mine", greedy, "elsewhere", None, {}))
     with pytest.raises(PlanError, match=r"^planner mine hands out"):
         hpfl.plan(paper_network(), "mine")

@@ -17,7 +17,7 @@ from hpfl.registry import Registry, UnknownNameError, imported
 
 __all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "Progress", "load_dataset", "to_float"]
 
-DATASETS: Registry[DatasetSpec] = Registry("data set")
+DATASETS: Registry[DatasetSpec] = Registry("data set", plural="datasets")
 for _spec in (MNIST_MINI, MNIST, CIFAR10):
     DATASETS.register(_spec.name)(_spec)
 

@@ -20,7 +20,7 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 Mass = Callable[[Tensor], Tensor]
 """What each sample [n] counts in the mean over a batch, of the targets [n, ...]."""
 
-LOSSES: Registry[LossFunction] = Registry("loss")
+LOSSES: Registry[LossFunction] = Registry("loss", plural="losses")
 
 _IGNORED_TARGET = -100  # torch's own mark of a token that does not count
 
