@@ -197,4 +197,4 @@ def _mark(made: Any) -> tuple[type | str | None, Mapping[str, Any]]:
 
 def _distribution(point: EntryPoint) -> str:
     found = getattr(point, "dist", None)
-    return point.value if found is None else str(found.name)
+    return str(getattr(point, "value", point.name)) if found is None else str(found.name)
