@@ -171,7 +171,7 @@ class Cloud:
     async def evaluate(self, vector: Vector, *, round_number: int) -> dict[int, Any]:
         """Every UE's figures of a model, as far as they come in time."""
         model = Model.of(vector, run=self.run, node=self._settings.name, round_number=round_number, purpose=pb.EVALUATE)
-        evaluating = Evaluating(model.tag)
+        evaluating = Evaluating(model.tag, self._experiment.columns)
         self._evaluating = evaluating
         asked = dict(self.hub.children)
         self.hub.send_all(list(model.frames), list(asked.values()), at_once=_AT_ONCE)

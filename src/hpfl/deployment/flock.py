@@ -145,7 +145,7 @@ class Flock:
 
     async def evaluated(self, tag: Tag, vector: Vector) -> Evaluating:
         """Every UE's figures of a model, as far as they come in time."""
-        evaluating = Evaluating(tag.by(self.name))
+        evaluating = Evaluating(tag.by(self.name), self._experiment.columns)
         self._evaluating = evaluating
         frames = list(vector_frames(evaluating.tag, vector, purpose=pb.EVALUATE))
         self.hub.send_all(frames, list(self.hub.children.values()), at_once=self._slots)

@@ -15,17 +15,16 @@ from hpfl.deployment.audit import Aggregated, AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
-from hpfl.deployment.evaluating import COLUMNS
 from hpfl.deployment.measured_timeline import RoundTimes, stretches
 from hpfl.deployment.node_parts import LinkModel, sketch_width
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector, digest_of
-from hpfl.learning import Evaluation
+from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.network.energy import compute_j, transmit_j
 from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
 from hpfl.training.loop import received
-from hpfl.training.record import EvaluationSummary, summary_of
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 _SKETCH_NUMBER_BITS = 64
@@ -56,6 +55,7 @@ class DeployedExecutor:
     outer_lr: float
     staleness_bound: int
     audit: AuditLog | None = None
+    metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
     timings: list[Timing] = field(default_factory=list)
     figures: dict[int, Any] = field(default_factory=dict)
     on_timing: Callable[[Timing], None] = lambda timing: None
@@ -152,14 +152,15 @@ class DeployedExecutor:
         if not found:
             return None
         self.figures = found
-        return summary_of(self.evaluation())
+        return summary_of(self.evaluation(), self.metrics)
 
     def evaluation(self) -> Evaluation:
         """The newest figures of every UE; NaN for those that never reported."""
-        table = np.full((self.links.config.network.num_ues, COLUMNS), np.nan)
+        columns = columns_of(self.metrics)
+        table = np.full((self.links.config.network.num_ues, len(columns)), np.nan)
         for ue, row in self.figures.items():
             table[ue] = row
-        return Evaluation(*np.ascontiguousarray(table.T))
+        return Evaluation(dict(zip(columns, np.ascontiguousarray(table.T), strict=True)))
 
     async def _publish(self, state: TrainState) -> None:
         self.cloud.publish(as_vector(state.params), round_number=state.round)
