@@ -1,4 +1,4 @@
-"""Uplink step `eight-bits`: every number in eight bits, and a scale for each block of them (QSGD, Alistarh et al., 2017)."""
+"""Uplink step `eight-bits`: numbers in eight bits, a scale for each block of them (QSGD, Alistarh et al., 2017)."""
 
 import torch
 from torch import Tensor
