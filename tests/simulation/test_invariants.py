@@ -1,7 +1,6 @@
 """What holds whatever happens: over random schedules, bandwidths, delays, churn, failures, clocks and triggers."""
 
 import collections
-from dataclasses import replace
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -12,7 +11,7 @@ from simulation_worlds import BITS, make_world
 from hpfl.network.availability import TwoState
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.sampling import Sampling
-from hpfl.planning.baselines import plan_with_bandwidth
+from hpfl.planning import plan_with_bandwidth
 from hpfl.simulation.roster import Life
 from hpfl.simulation.virtual_executor import Mishaps
 from hpfl.training.loop import play_round
@@ -32,8 +31,7 @@ def any_plan(chosen, shares):
         ue_hz = np.where(scheduled[problem.edge_of_ue], weights[: problem.num_ues], 0.0)
         edge_hz = np.where(scheduled, weights[problem.num_ues :], 0.0)
         fit = problem.bandwidth_hz * (1 - 1e-12) / (ue_hz.sum() + edge_hz.sum())
-        plan = plan_with_bandwidth(problem, scheduled, (ue_hz * fit, edge_hz * fit), planner="any")
-        return replace(plan, exceeds_cap=bool(scheduled.sum() > problem.most_edges)), memory
+        return plan_with_bandwidth(problem, scheduled, (ue_hz * fit, edge_hz * fit), planner="any"), memory
 
     return planner
 
