@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from paper_network import paper_network
 
+from hpfl.planning.allocation import finish_plan
 from hpfl.planning.bandwidth import InfeasibleError, allocate
 from hpfl.planning.baselines import equal_split, random_set
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.planners import PLANNERS, advice, caution, plan
 from hpfl.planning.problem import Plan
-from hpfl.planning.set_plans import plan_for_set, quick_bound
+from hpfl.planning.set_plans import quick_bound
 from hpfl.registry import UnknownNameError
 from hpfl.rng import Streams
 
@@ -197,7 +198,9 @@ def test_a_plan_without_a_certificate_has_the_bound_of_its_planner():
 
 def test_a_planner_may_be_a_function():
     def mine(problem, memory, stream):
-        return plan_for_set(problem, problem.able, "mine"), memory
+        return finish_plan(
+            problem, allocate(problem, problem.able), "mine", lower_bound=-np.inf, exceeds_cap=True
+        ), memory
 
     made = plan(paper_network(), mine)
     assert made.planner == "mine"

@@ -1,6 +1,7 @@
 """What holds whatever happens: over random schedules, bandwidths, delays, churn, failures, clocks and triggers."""
 
 import collections
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -31,7 +32,8 @@ def any_plan(chosen, shares):
         ue_hz = np.where(scheduled[problem.edge_of_ue], weights[: problem.num_ues], 0.0)
         edge_hz = np.where(scheduled, weights[problem.num_ues :], 0.0)
         fit = problem.bandwidth_hz * (1 - 1e-12) / (ue_hz.sum() + edge_hz.sum())
-        return plan_with_bandwidth(problem, scheduled, (ue_hz * fit, edge_hz * fit), planner="any"), memory
+        plan = plan_with_bandwidth(problem, scheduled, (ue_hz * fit, edge_hz * fit), planner="any")
+        return replace(plan, exceeds_cap=bool(scheduled.sum() > problem.most_edges)), memory
 
     return planner
 

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from hpfl.arrays import PER_EDGE, PER_UE, BoolArray, FloatArray, Index, IntArray, taken
+from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.records import PER_EDGE, PER_UE, Index, taken
 
 _POSITIONS: Any = None  # stands for 0, 1, 2, ... until it is known how many
 

@@ -62,8 +62,10 @@ def _at_budget(links: Links, energy_j: FloatArray, bandwidth_hz: FloatArray) -> 
         return slow_s, np.minimum(energy_j / slow_s, links.ue_power_w)
 
 
-def finish_plan(problem: RoundProblem, allocation: Allocation, planner: str, *, lower_bound: float) -> Plan:
-    """The plan of an allocation, with P2's objective and its gap to a bound that no plan within the cap can beat."""
+def finish_plan(
+    problem: RoundProblem, allocation: Allocation, planner: str, *, lower_bound: float, exceeds_cap: bool = False
+) -> Plan:
+    """The plan of an allocation, with P2's objective and its gap to a bound that no plan can beat."""
     scheduled, latency_s = allocation.scheduled, allocation.round_latency_s
     objective = problem.objective(scheduled, latency_s)
     lower_bound = min(lower_bound, objective)
@@ -74,5 +76,5 @@ def finish_plan(problem: RoundProblem, allocation: Allocation, planner: str, *, 
         objective=objective,
         lower_bound=lower_bound,
         relative_gap=(objective - lower_bound) / scale if scale > 0 else 0.0,
-        exceeds_cap=int(scheduled.sum()) > problem.most_edges,
+        exceeds_cap=exceeds_cap,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.arrays import FloatArray, IntArray, counted
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.planning.rules import (
     EDGE_FIELDS,
     LARGEST,
@@ -22,6 +22,7 @@ from hpfl.planning.rules import (
     as_float,
     shown,
 )
+from hpfl.records import counted
 
 _NUMBERS = {
     **{name: TOP_FIELDS[name] for name in ("bandwidth_hz", "rho", "phi", "max_edges", "staleness_bound")},

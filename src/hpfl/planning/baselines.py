@@ -10,7 +10,8 @@ from hpfl.rng import Stream
 
 def full(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
     """Every edge that can finish, whatever the cap, with exact bandwidth (P4); a plan beyond the cap says so."""
-    return plan_for_set(problem, checked(problem, problem.must | problem.able), "full"), memory
+    everybody = checked(problem, problem.must | problem.able)
+    return plan_for_set(problem, everybody, "full", whatever_the_cap=True), memory
 
 
 def random(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:

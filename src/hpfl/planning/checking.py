@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.arrays import BoolArray, FloatArray, counted
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.latency import upload_s as seconds_to_send
 from hpfl.planning.allocation import finished
 from hpfl.planning.problem import Memory, Plan, RoundProblem, Times
+from hpfl.records import counted
 
 _ROUNDING = 1e-9  # of the budget, that sums of bandwidths may differ by
 _SAME = 1e-6  # of a time, a power, an energy or an objective, that a promise may be off

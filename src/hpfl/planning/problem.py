@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hpfl.arrays import PER_EDGE, PER_UE, BoolArray, FloatArray, Index, IntArray, taken
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.flattened import flattened
 from hpfl.network.links import Links
 from hpfl.planning.arrays import usable
+from hpfl.records import PER_EDGE, PER_UE, Index, taken
 from hpfl.rng import Stream
 
 Memory = Mapping[str, Any]

@@ -22,7 +22,7 @@ def scripted(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Pla
         if script
         else in_cycle(problem, memory, problem.names, seats=problem.max_edges)
     )
-    return plan_for_set(problem, checked(problem, scheduled), "scripted"), memory
+    return plan_for_set(problem, checked(problem, scheduled), "scripted", whatever_the_cap=True), memory
 
 
 def _scripted(problem: RoundProblem, memory: Memory, script: Sequence[Sequence[int]]) -> tuple[BoolArray, Memory]:

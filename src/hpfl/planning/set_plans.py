@@ -9,12 +9,14 @@ from hpfl.planning.link_curve import LN2
 from hpfl.planning.problem import Allocation, Plan, RoundProblem
 
 
-def plan_for_set(problem: RoundProblem, scheduled: BoolArray, planner: str) -> Plan:
+def plan_for_set(problem: RoundProblem, scheduled: BoolArray, planner: str, *, whatever_the_cap: bool = False) -> Plan:
     """The plan that lets a set upload with exact bandwidth (P4), its bound the quick one; `planner` is who chose it.
 
-    Where the set is larger than the cap and the staleness bound allow, the plan says so (`exceeds_cap`).
+    A set larger than the cap and the staleness bound allow is refused later, unless it is meant: `whatever_the_cap`.
     """
-    return finish_plan(problem, allocate(problem, scheduled), planner, lower_bound=quick_bound(problem))
+    over = whatever_the_cap and int(scheduled.sum()) > problem.most_edges
+    bound = quick_bound(problem)
+    return finish_plan(problem, allocate(problem, scheduled), planner, lower_bound=bound, exceeds_cap=over)
 
 
 def plan_with_bandwidth(

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpfl.arrays import BoolArray, spread
+from hpfl.arrays import BoolArray
 from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.records import spread
 
 
 def without_absent(problem: RoundProblem, active: BoolArray | None) -> RoundProblem:
