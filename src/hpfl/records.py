@@ -18,7 +18,7 @@ PER_EDGE: Mapping[str, Any] = {"per": "edge"}
 PER_UE: Mapping[str, Any] = {"per": "ue"}
 """Metadata of a field with one entry per UE; with `numbers = "edge"` its entries are places of edges."""
 
-_Change = Callable[[Any, Mapping[str, Any]], Any]
+_Change = Callable[[Any, Field[Any]], Any]
 
 
 def counted(record: Any) -> Iterator[tuple[Field[Any], Any]]:
@@ -38,7 +38,8 @@ def taken(record: Any, *, edges: IntArray | BoolArray | None = None, ues: Index 
     """
     chosen = None if edges is None else _numbers(edges)
 
-    def take(value: Any, about: Mapping[str, Any]) -> Any:
+    def take(value: Any, entry: Field[Any]) -> Any:
+        about = entry.metadata
         found = _entries(value, chosen if about["per"] == "edge" else ues)
         return _places(found, chosen) if about.get("numbers") == "edge" and chosen is not None else found
 
@@ -48,10 +49,13 @@ def taken(record: Any, *, edges: IntArray | BoolArray | None = None, ues: Index 
 def spread(record: Any, there: BoolArray) -> dict[str, Any]:
     """The fields to `replace` for a record over all edges, from one over those that are `there`."""
 
-    def over_all(value: Any, about: Mapping[str, Any]) -> Any:
-        if about["per"] != "edge":
+    def over_all(value: Any, entry: Field[Any]) -> Any:
+        if entry.metadata["per"] != "edge":
             return value
-        everywhere = np.full(there.size, about["absent"], dtype=np.result_type(value, type(about["absent"])))
+        if "absent" not in entry.metadata:
+            raise TypeError(f"{entry.name} must say what an edge has that is not there (absent)")
+        absent = entry.metadata["absent"]
+        everywhere = np.full(there.size, absent, dtype=np.result_type(value, type(absent)))
         everywhere[there] = value
         return everywhere
 
@@ -66,7 +70,7 @@ def _changed(record: Any, change: _Change) -> dict[str, Any]:
         if _is_record(value):
             made[entry.name] = replace(value, **_changed(value, change))
         elif "per" in entry.metadata:
-            made[entry.name] = None if value is None else change(value, entry.metadata)
+            made[entry.name] = None if value is None else change(value, entry)
         elif isinstance(value, np.ndarray):
             place = f"{type(record).__name__}.{entry.name}"
             raise TypeError(f"{place} is an array; its field must say what it has one entry per (PER_EDGE or PER_UE)")
