@@ -6,6 +6,7 @@ import torch
 from deployment_nodes import SMALL, Nodes
 
 import hpfl
+from hpfl.assembly import make_radio
 from hpfl.data.sources import load_dataset
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.node_parts import LinkModel, node_cost
@@ -23,7 +24,8 @@ def simulated(*overrides):
 def deployed(config, simulation):
     bits = float(simulation.task.spec.num_parameters * config.network.bits_per_parameter)
     cost = node_cost(config, simulation.task)
-    return LinkModel(config=config, model_bits=bits, cost=cost, streams=Streams(config.training.seed))
+    streams = Streams(config.training.seed)
+    return LinkModel(config=config, model_bits=bits, cost=cost, radio=make_radio(config), streams=streams)
 
 
 @pytest.mark.parametrize(
