@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpfl.network.channel import CHANNELS, Channel, ChannelSettings, Gains
-from hpfl.network.places import Places
+from hpfl.network import CHANNELS, Channel, ChannelSettings, Gains, Places
 from hpfl.options import Options, option
 from hpfl.registry import part
 from hpfl.rng import Streams
