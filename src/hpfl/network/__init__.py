@@ -1,8 +1,11 @@
-"""The radio and the machines, as arrays: who is there, how far, how fast."""
+"""The radio and the machines, as arrays: who is there, how far, how fast; what a channel of one's own needs is here."""
 
 from hpfl.network.channel import CHANNELS, FADINGS, Channel, ChannelSettings, Fading, Gains
-from hpfl.network.path_losses import PATH_LOSSES, PathGain, Site
+from hpfl.network.latency import compute_s, rate_bps, upload_s
+from hpfl.network.links import Links
+from hpfl.network.path_losses import PATH_LOSSES, PathGain, PathLoss, Site
 from hpfl.network.places import Places, Positions
+from hpfl.network.topology import Fleet
 
 __all__ = [
     "CHANNELS",
@@ -11,9 +14,15 @@ __all__ = [
     "Channel",
     "ChannelSettings",
     "Fading",
+    "Fleet",
     "Gains",
+    "Links",
     "PathGain",
+    "PathLoss",
     "Places",
     "Positions",
     "Site",
+    "compute_s",
+    "rate_bps",
+    "upload_s",
 ]
