@@ -1,6 +1,6 @@
 """The radio and the machines, as arrays: who is there, how far, how fast; what a channel of one's own needs is here."""
 
-from hpfl.network.channel import CHANNELS, FADINGS, Channel, ChannelSettings, Fading, Gains
+from hpfl.network.channel import CHANNELS, FADINGS, Channel, ChannelSettings, Fading, Gains, rayleigh
 from hpfl.network.latency import compute_s, rate_bps, upload_s
 from hpfl.network.links import Links
 from hpfl.network.path_losses import PATH_LOSSES, PathGain, PathLoss, Site
@@ -24,5 +24,6 @@ __all__ = [
     "Site",
     "compute_s",
     "rate_bps",
+    "rayleigh",
     "upload_s",
 ]
