@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hpfl.network.channel import rayleigh
-from hpfl.network.path_losses import PathLoss
-from hpfl.planning.planners import plan
-from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.network import PathLoss, rayleigh
+from hpfl.planning import Plan, RoundProblem, plan
 from hpfl.reporting.style import (
     BLUE,
     FAINT,
