@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hpfl.network import FADINGS, PathLoss
+from hpfl.network import PathLoss, rayleigh
 from hpfl.planning import Plan, RoundProblem, plan
 from hpfl.reporting.style import (
     BLUE,
@@ -38,7 +38,6 @@ def document() -> dict[str, object]:
     streams = Streams(SEED)
     ue_distance_m = 2.0 + 48.0 * streams.at("ue distance").uniform(EDGES * UES)
     edge_distance_m = 50.0 + 150.0 * streams.at("edge distance").uniform(EDGES)
-    rayleigh = FADINGS.get("rayleigh")
     ue_gain = _path_loss(-36.0).gain(ue_distance_m) * rayleigh(streams.at("ue fading"), EDGES * UES)
     edge_gain = _path_loss(-40.0).gain(edge_distance_m) * rayleigh(streams.at("edge fading"), EDGES)
     compute_s = 0.1 + 0.5 * streams.at("compute").uniform(EDGES * UES)
