@@ -304,7 +304,7 @@ def test_unasked_messages_are_refused_and_a_flood_of_them_ends_the_stream(edge):
         await mallory.open()
         await mallory.hello()
         tag, _ = await mallory.next("vector")
-        junk = encode(Tag(node=mallory.name, run=tag.run), accepted=pb.Accepted())
+        junk = encode(Tag(node=mallory.name, run=tag.run), welcome=pb.Welcome())
         try:
             for _ in range(500):
                 await mallory.send(junk)

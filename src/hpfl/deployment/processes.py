@@ -6,7 +6,7 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from hpfl.deployment.allocation import return_large_blocks
+from hpfl.deployment.freed_memory import return_large_blocks
 from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.learner import Learner
