@@ -54,7 +54,7 @@ def test_a_node_asked_to_stop_in_a_round_ends_once_its_update_has_arrived(certif
         stopped = []
 
         def stop():
-            until(lambda: node._background.is_busy("upload"))
+            until(lambda: node.up.link.background.is_busy("upload"))
             nodes.loop.run(node.settle(), 30)
             nodes.kill(name)
             stopped.append(name)

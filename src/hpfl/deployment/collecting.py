@@ -1,7 +1,8 @@
 """Updates of one round: each is asked for once, counted once, and never after the end."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
 
 from hpfl.deployment.checks import check_same_model
 from hpfl.deployment.refusal import RefusedError
@@ -28,6 +29,18 @@ class Collecting:
         self._asked_at[number] = loop.time()
         self._answers[number] = loop.create_future()
         return self._answers[number]
+
+    async def run(self, asking: Iterable[Coroutine[Any, Any, None]], within_s: float) -> None:
+        """Ask everybody, side by side, and close when all have answered or the seconds are over."""
+        tasks = [asyncio.ensure_future(one) for one in asking]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=within_s)
+        finally:
+            self.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def check(self, tag: Tag, number: int) -> None:
         """Refuse updates of another round or model, unasked ones, second ones and late ones."""

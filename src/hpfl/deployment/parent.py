@@ -139,15 +139,7 @@ class ParentSide:
             if child is not None:
                 await answer
 
-        asking = [asyncio.ensure_future(one(number)) for number in orders]
-        try:
-            if asking:
-                await asyncio.wait(asking, timeout=within_s)
-        finally:
-            collecting.close()
-            for task in asking:
-                task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+        await collecting.run([one(number) for number in orders], within_s)
         missing = sorted(orders.keys() - collecting.seconds.keys())
         if missing:
             log(
@@ -199,6 +191,7 @@ class ParentSide:
         self._ways.gone(self, child)
         if child.hello.visitor:
             return
+        self.sent.pop(child.number, None)
         self.collecting.give_up(child.number)
         for waiting in (self.gathering, self.evaluating):
             if waiting is not None:
