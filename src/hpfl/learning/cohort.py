@@ -17,7 +17,7 @@ from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
-from hpfl.learning.faults import LearningError
+from hpfl.learning.faults import LearningError, NonFiniteUpdateError
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.kept import Kept
 from hpfl.learning.objective import LocalTraining
@@ -35,10 +35,6 @@ _TRIED = 4  # samples that a model is tried with
 _STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
 
 Draws = list[dict[str, IntArray]] | None  # per local step and role: samples [n, batch_size]; None for full batches
-
-
-class NonFiniteUpdateError(ArithmeticError):
-    """A gradient that is not a number, which must never reach a model or a plan."""
 
 
 class Cohort:
