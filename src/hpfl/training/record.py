@@ -46,7 +46,8 @@ EVALUATED = tuple(entry.name for entry in fields(EvaluationSummary))
 class RoundRecord:
     """Round `round` (counted from 1) and the system just after it. Evaluation fields are None between evaluations.
 
-    `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived and `staleness` theirs;
+    `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived, `staleness` theirs and
+    `shares` those they had in the step, which watchers are told and no file holds but the audit log;
     `superseded` updates in flight were replaced by a broadcast, `dropped` ones were lost with their edge; of the UEs
     `num_participants` took part in the round's links and `num_lost` were left out on the way.
     `objective`, `lower_bound` and `relative_gap` are those of P2, which planner `fastest` does not seek.
@@ -85,12 +86,15 @@ class RoundRecord:
     personalised_accuracy_p10: float | None = None
     personalised_test_loss: float | None = None
     test_loss: float | None = None
+    shares: tuple[float, ...] = ()
     phases: Phases | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """A plain object; numbers that JSON cannot hold become null."""
-        return {key: _plain(value) for key, value in vars(self).items() if key != "phases"}
+        return {key: _plain(value) for key, value in vars(self).items() if key not in _UNWRITTEN}
 
+
+_UNWRITTEN = frozenset({"shares", "phases"})
 
 MEASURED_FIELDS = frozenset({"planning_s"})
 """Fields that are measured on the wall clock and so differ between identical runs."""
