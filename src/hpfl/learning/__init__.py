@@ -3,8 +3,10 @@
 from hpfl.learning import objectives as _objectives  # noqa: F401  fills the registry
 from hpfl.learning.answers import CohortUpdates, Evaluation, TestData
 from hpfl.learning.cohort import Cohort, NonFiniteUpdateError
+from hpfl.learning.computes import Computes
 from hpfl.learning.counting import counted_passes
 from hpfl.learning.faults import LearningError
+from hpfl.learning.kept import Kept
 from hpfl.learning.losses import LOSSES
 from hpfl.learning.models import MODELS
 from hpfl.learning.objective import OBJECTIVES, LocalTraining
@@ -17,7 +19,9 @@ __all__ = [
     "OBJECTIVES",
     "Cohort",
     "CohortUpdates",
+    "Computes",
     "Evaluation",
+    "Kept",
     "LearningError",
     "LocalTraining",
     "NonFiniteUpdateError",

@@ -19,6 +19,7 @@ from hpfl.learning.check import check_model
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
 from hpfl.learning.faults import LearningError
 from hpfl.learning.general import GeneralEngine
+from hpfl.learning.kept import Kept
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.packing import Layout, Limit, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
@@ -111,6 +112,7 @@ class Cohort:
         streams: Streams,
         key: int,
         weights: FloatArray | None = None,
+        kept: Kept | None = None,
         keep_per_ue: bool = False,
     ) -> CohortUpdates:
         """Mean update per group from `params` [P], or from one row per group [groups, P].
@@ -124,15 +126,15 @@ class Cohort:
         draws = self._draws(ues, streams, key)
         total = params.new_zeros(num_groups, params.shape[-1])
         losses = params.new_zeros(2, len(ues))
-        kept = params.new_zeros(len(ues), params.shape[-1]) if keep_per_ue else None
+        per_ue = params.new_zeros(len(ues), params.shape[-1]) if keep_per_ue else None
 
         def add(at: IntArray, total: Tensor) -> Losses:
             start = params[torch.from_numpy(groups[at]).to(self.device)] if params.ndim == 2 else params
-            own = None if kept is None else torch.empty_like(kept[: len(at)])
+            own = None if per_ue is None else torch.empty_like(per_ue[: len(at)])
             sums = Sums.of(total, groups[at], shares[at], own)
             part = self._engine.updates(start, self._steps(ues, at, draws), sums)
-            if kept is not None and own is not None:
-                kept[torch.from_numpy(at).to(self.device)] = own
+            if per_ue is not None and own is not None:
+                per_ue[torch.from_numpy(at).to(self.device)] = own
             return part
 
         layout = self._whole if draws is None else self._drawn
@@ -142,16 +144,18 @@ class Cohort:
             return self._try_update(params, layout, bucket, keep_per_ue=keep_per_ue)
 
         with repeatable(self._products, self.device):
-            replay = self._replay(params, num_groups, len(np.unique(ues)), trial) if kept is None else None
+            replay = self._replay(params, num_groups, len(np.unique(ues)), trial) if per_ue is None else None
             if replay is not None:
                 return _reported(*replay.run(params, ues, groups, shares), groups, shares, None)
             limit = self._limit(("updates", params.ndim, keep_per_ue), layout, trial)
             for at in layout.chunks(ues, groups, limit):
                 part = add(at, total)
                 losses[:, torch.from_numpy(at).to(self.device)] = torch.stack([part.loss, part.meta_loss])
-        return _reported(total, losses, groups, shares, kept)
+        return _reported(total, losses, groups, shares, per_ue)
 
-    def evaluate(self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1) -> Evaluation:
+    def evaluate(
+        self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1, kept: Kept | None = None
+    ) -> Evaluation:
         """Losses and accuracies of every UE with samples at `params` [P], before and after adaptation on its shard."""
         params = params.to(self.device, self.samples.dtype)
         samples = self._tests_on_device(test)
