@@ -25,6 +25,7 @@ from hpfl.planning.estimates import UNPRICED
 from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
+from hpfl.training.combine import COMBINES
 from hpfl.training.state import TrainState, initial_state
 from hpfl.units import db_to_linear
 
@@ -186,7 +187,7 @@ def cloud_settings(config: Config) -> CloudSettings:
         staleness_bound=config.planning.staleness_bound,
         broadcast=config.training.broadcast,
         trigger=config.training.trigger,
-        aggregation=config.training.aggregation,
+        combine=COMBINES.get(config.training.aggregation),
         staleness_discount=config.training.staleness_discount,
     )
 

@@ -3,8 +3,6 @@
 import time
 from dataclasses import dataclass
 
-import torch
-
 from hpfl.assembly import cloud_settings, start_state, torch_dtype
 from hpfl.config import Config
 from hpfl.deployment.audit import AuditLog
@@ -90,8 +88,8 @@ def refuse_what_only_a_simulator_can(config: Config) -> None:
 def _every(executor: DeployedExecutor, config: Config) -> Evaluate:
     every, last = config.evaluation.every, config.training.rounds
 
-    def evaluate(params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
-        due = round_number % every == 0 or round_number == last
-        return executor.evaluate(params, round_number) if due else None
+    def evaluate(state: TrainState) -> EvaluationSummary | None:
+        due = state.round % every == 0 or state.round == last
+        return executor.evaluate(state.params, state.round) if due else None
 
     return evaluate

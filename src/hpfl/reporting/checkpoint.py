@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 
 from hpfl.reporting import atomic
-from hpfl.training.state import TrainState
+from hpfl.training.state import UNLESS_EMPTY, TrainState
 
 FORMAT = "hpfl checkpoint 1"
 MAX_HEADER_BYTES = 64 * 2**20
@@ -116,20 +116,34 @@ def _taken_apart(state: TrainState) -> tuple[dict[str, torch.Tensor], dict[str, 
     """Tensors and arrays by name, `field` or `field/key`, and for each field what it was or its value as JSON."""
     tensors: dict[str, torch.Tensor] = {}
     fields: dict[str, Any] = {}
-    for name in (field.name for field in dataclasses.fields(state)):
-        value = getattr(state, name)
-        if isinstance(value, torch.Tensor):
-            tensors[name] = value.detach().to("cpu", copy=True).contiguous()
-            fields[name] = {"kind": "tensor"}
-        elif isinstance(value, np.ndarray):
-            tensors[name] = _as_tensor(value, name)
-            fields[name] = {"kind": "array"}
-        elif _holds_arrays(value):
-            tensors |= {f"{name}/{key}": _as_tensor(array, f"{name}/{key}") for key, array in value.items()}
-            fields[name] = {"kind": "arrays", "keys": list(value)}
-        else:
-            fields[name] = {"kind": "json", "value": _as_json(value, name)}
+    for field in dataclasses.fields(state):
+        value = getattr(state, field.name)
+        if UNLESS_EMPTY not in field.metadata or value:
+            fields[field.name] = _noted(field.name, value, tensors)
     return tensors, fields
+
+
+def _noted(name: str, value: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """What a value was, or itself as JSON; what it has of tensors and arrays joins `tensors` under its name."""
+    if isinstance(value, torch.Tensor):
+        return _put(name, value.detach().to("cpu", copy=True).contiguous(), tensors, "tensor")
+    if isinstance(value, np.ndarray):
+        return _put(name, _as_tensor(value, name), tensors, "array")
+    if _holds_arrays(value):
+        for key, array in value.items():
+            _put(f"{name}/{key}", _as_tensor(array, f"{name}/{key}"), tensors, "array")
+        return {"kind": "arrays", "keys": list(value)}
+    if _holds_tensors(value):
+        parts = {key: _noted(f"{name}/{key}", one, tensors) for key, one in value.items()}
+        return {"kind": "mapping", "parts": parts}
+    return {"kind": "json", "value": _as_json(value, name)}
+
+
+def _put(name: str, tensor: torch.Tensor, tensors: dict[str, torch.Tensor], kind: str) -> dict[str, Any]:
+    if name in tensors:
+        raise CheckpointError(f"two parts of the state are called {name}; wanted names without /")
+    tensors[name] = tensor
+    return {"kind": kind}
 
 
 def _put_together(tensors: Mapping[str, torch.Tensor], fields: Mapping[str, Any]) -> TrainState:
@@ -144,6 +158,8 @@ def _restored(name: str, tensors: Mapping[str, torch.Tensor], spec: Mapping[str,
             return tensors[name].numpy()
         case "arrays":
             return {key: tensors[f"{name}/{key}"].numpy() for key in spec["keys"]}
+        case "mapping":
+            return {key: _restored(f"{name}/{key}", tensors, part) for key, part in spec["parts"].items()}
         case "json":
             return spec["value"]
         case other:
@@ -152,6 +168,13 @@ def _restored(name: str, tensors: Mapping[str, torch.Tensor], spec: Mapping[str,
 
 def _holds_arrays(value: Any) -> bool:
     return isinstance(value, Mapping) and bool(value) and all(isinstance(v, np.ndarray) for v in value.values())
+
+
+def _holds_tensors(value: Any) -> bool:
+    """Whether a tensor or array is among the values of a mapping, or of mappings in it; all keys are strings then."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        return False
+    return any(isinstance(one, torch.Tensor | np.ndarray) or _holds_tensors(one) for one in value.values())
 
 
 def _as_tensor(array: np.ndarray, where: str) -> torch.Tensor:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Config
-from hpfl.learning import Cohort, Evaluation, TestData
+from hpfl.learning import Computes, Evaluation, TestData
+from hpfl.training.kept import kept_of
 from hpfl.training.record import EvaluationSummary, summary_of
+from hpfl.training.state import TrainState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,28 +17,29 @@ class Evaluator:
     """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all)."""
 
     config: Config
-    cohort: Cohort
+    cohort: Computes
     test: TestData
     ues: IntArray | None
     num_ues: int
 
-    def summary(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
+    def summary(self, state: TrainState) -> EvaluationSummary | None:
         """The means, in the rounds that are evaluated."""
-        if round_number % self.config.evaluation.every and round_number != self.config.training.rounds:
+        if state.round % self.config.evaluation.every and state.round != self.config.training.rounds:
             return None
-        return summary_of(self._evaluation(params))
+        return summary_of(self._evaluation(state))
 
-    def everyone(self, params: torch.Tensor) -> Evaluation:
+    def everyone(self, state: TrainState) -> Evaluation:
         """One figure per UE; NaN for those that are not evaluated."""
-        found = self._evaluation(params)
+        found = self._evaluation(state)
         if self.ues is None:
             return found
         return Evaluation(**{name: self._spread(values) for name, values in vars(found).items()})
 
-    def _evaluation(self, params: torch.Tensor) -> Evaluation:
+    def _evaluation(self, state: TrainState) -> Evaluation:
         settings = self.config.evaluation
         assert not isinstance(settings.inner_lr, str)
-        return self.cohort.evaluate(params, self.test, inner_lr=settings.inner_lr, inner_steps=settings.inner_steps)
+        rate, steps, kept = settings.inner_lr, settings.inner_steps, kept_of(state.kept, self.ues)
+        return self.cohort.evaluate(state.params, self.test, inner_lr=rate, inner_steps=steps, kept=kept)
 
     def _spread(self, values: FloatArray) -> FloatArray:
         everywhere = np.full(self.num_ues, np.nan)

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from hpfl.assembly import SampleCost, path_losses, touched_samples
+from hpfl.assembly import SampleCost, path_losses, torch_dtype, touched_samples
 from hpfl.config import Config
 from hpfl.config.life import LifeConfig
-from hpfl.learning import Cohort, Task
+from hpfl.learning import Computes, Task
 from hpfl.network.availability import TwoState
 from hpfl.network.channel import FADINGS
 from hpfl.network.mobility import RandomWaypoint
@@ -24,17 +25,18 @@ from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
-from hpfl.training.edge_round import EdgeSettings
+from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.sketch import make_projection
 from hpfl.units import dbm_to_w
 
 
 def make_executor(
-    config: Config, task: Task, cohort: Cohort, fleet: Fleet, *, cost: SampleCost, record: Recorder | None = None
+    config: Config, task: Task, cohort: Computes, fleet: Fleet, *, cost: SampleCost, record: Recorder | None = None
 ) -> SimulatedExecutor:
     """The executor of a resolved configuration; `record` is told of everything a trace holds."""
     trace = _trace(config)
     streams = Streams(config.training.seed)
+    loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
     bits = float(task.spec.num_parameters * config.network.bits_per_parameter)
     return SimulatedExecutor(
         fleet=fleet,
@@ -50,13 +52,10 @@ def make_executor(
         clock=CLOCKS.get(config.training.clock)(_clock_settings(config)),
         learners=Learners(
             cohort=cohort,
-            settings=EdgeSettings(
-                outer_lr=config.learning.outer_lr,
-                edge_rounds=config.training.edge_rounds,
-                weighting=config.training.weighting,
-            ),
+            settings=_edge_settings(config, task, fleet),
             streams=streams,
             num_samples=fleet.num_samples,
+            loses_ues=loses_ues,
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -64,9 +63,22 @@ def make_executor(
         mishaps=Mishaps(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
-        loses_ues=config.life.loses_ues or trace.of(AVAILABLE) is not None,
+        loses_ues=loses_ues,
         sketching=_sketching(config, task.spec.num_parameters, streams, cohort.device),
     )
+
+
+def _edge_settings(config: Config, task: Task, fleet: Fleet) -> EdgeSettings:
+    """The edges' constants; a combine rule that could not keep the updates of an edge's UEs is refused here."""
+    settings = EdgeSettings(
+        outer_lr=config.learning.outer_lr,
+        edge_rounds=config.training.edge_rounds,
+        weighting=config.training.weighting,
+        memory_gb=config.learning.memory_gb,
+    )
+    room = {"num_parameters": task.spec.num_parameters, "bytes_each": torch_dtype(config).itemsize}
+    check_room(settings, np.bincount(fleet.edge_of_ue), **room)
+    return settings
 
 
 def _sketching(config: Config, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:

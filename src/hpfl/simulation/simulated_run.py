@@ -42,7 +42,7 @@ class Simulation:
     parts: Parts
     settings: CloudSettings
     start: TrainState
-    evaluate_ues: Callable[[torch.Tensor], Evaluation]
+    evaluate_ues: Callable[[TrainState], Evaluation]
 
 
 def build_simulation(

@@ -92,7 +92,7 @@ def remembered(memory: Memory, plan: Plan, shares: Mapping[int, float]) -> Memor
 
 @dataclass(frozen=True)
 class Step:
-    """The model after a round, each arrived edge's share in the step by its number, and the combine rule's new state."""
+    """The model after a round, each arrived edge's share in the step by its number, and what the rule remembers."""
 
     params: torch.Tensor
     shares: Mapping[int, float]
@@ -111,15 +111,12 @@ def step(state: TrainState, arrivals: Sequence[EdgeUpdate], settings: CloudSetti
     joined = combined(settings.combine, came, state.cloud_rule)
     factors = (_discount(one, state.round, settings) for one in arrivals)
     shares = {
-        one.member: share * factor
-        for one, share, factor in zip(arrivals, joined.shares.tolist(), factors, strict=True)
+        one.member: share * factor for one, share, factor in zip(arrivals, joined.shares.tolist(), factors, strict=True)
     }
     return Step(_moved(state.params, joined.direction, came, rate=scale * settings.outer_lr), shares, joined.state)
 
 
-def _moved(
-    params: torch.Tensor, direction: torch.Tensor, came: Sequence[Contribution], *, rate: float
-) -> torch.Tensor:
+def _moved(params: torch.Tensor, direction: torch.Tensor, came: Sequence[Contribution], *, rate: float) -> torch.Tensor:
     if rate == 0.0:
         return params
     moved = (params.to(torch.float64) - rate * direction).to(params.dtype)

@@ -1,4 +1,4 @@
-"""Combine rules: from the updates that came, of UEs at an edge or of edges at the cloud, to one step with a share of each.
+"""Combine rules: from updates that came, of UEs at an edge or edges at the cloud, to one step and the share of each.
 
 A rule is a function of the contributions and of the state it left behind the last time, a mapping of tensors, arrays
 and plain values (empty at first). It may bring options. Give one a name with `@COMBINES.register("trimmed")`.

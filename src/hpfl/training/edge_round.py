@@ -1,15 +1,14 @@
 """What edges do in a round: let their UEs take local steps, combine their updates, and repeat `edge_rounds` times."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning import Cohort
-from hpfl.learning.answers import Kept
+from hpfl.learning import Computes, Kept
 from hpfl.rng import Streams
 from hpfl.training.combine import Combine, CombineError, Contribution, RuleState, combined
 
@@ -42,7 +41,7 @@ class Participants:
     ues: IntArray
     edge_of: IntArray
     weights: FloatArray
-    kept: Kept = Kept()
+    kept: Kept = field(default_factory=Kept)
     rules: Sequence[RuleState] = ()
 
     @property
@@ -68,7 +67,7 @@ class EdgeResult:
 
     update: torch.Tensor
     importance: FloatArray
-    kept: Kept = Kept()
+    kept: Kept = field(default_factory=Kept)
     rules: Sequence[RuleState] = ()
 
 
@@ -84,7 +83,7 @@ def member_weights(num_samples: IntArray, settings: EdgeSettings) -> FloatArray:
 
 
 def edge_updates(
-    cohort: Cohort,
+    cohort: Computes,
     params: torch.Tensor,
     who: Participants,
     *,
@@ -123,7 +122,7 @@ class _Draws:
     key: int
 
 
-def _added_up(cohort: Cohort, start: torch.Tensor, who: Participants, draws: _Draws) -> EdgeResult:
+def _added_up(cohort: Computes, start: torch.Tensor, who: Participants, draws: _Draws) -> EdgeResult:
     """The means over the edges' UEs, which the cohort adds up as it computes."""
     result = cohort.updates(
         start,
@@ -139,7 +138,7 @@ def _added_up(cohort: Cohort, start: torch.Tensor, who: Participants, draws: _Dr
 
 
 def _all_at_once(
-    cohort: Cohort, start: torch.Tensor, who: Participants, draws: _Draws, settings: EdgeSettings
+    cohort: Computes, start: torch.Tensor, who: Participants, draws: _Draws, settings: EdgeSettings
 ) -> EdgeResult:
     """What the rule makes of the updates of each edge's UEs, kept for as many edges at a time as memory allows."""
     assert settings.combine is not None

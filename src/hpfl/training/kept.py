@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from hpfl.arrays import IntArray
-from hpfl.learning.answers import Kept
+from hpfl.learning import Kept
 from hpfl.training.combine import RuleState
 
 Rows = Mapping[str, torch.Tensor]

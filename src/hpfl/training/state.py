@@ -25,8 +25,8 @@ class TrainState:
 
     Edges that `awaiting` marks have just received `params` and not yet computed on it; the others hold a pending
     update computed from the model of `base_round`. `clock` is the executor's own memory (work in flight).
-    `kept` is what UEs keep between rounds, rows [N, ...] (`training/kept.py`); `cloud_rule` and `edge_rules` are the
-    states of the combine rules, the latter by edge (`training/edge_rules.py`). These three are empty in most runs.
+    `kept` are rows [N, ...] that UEs keep between rounds, `cloud_rule` and `edge_rules` are what the combine rules
+    remember, the latter by edge (`training/kept.py`). In most runs these three are empty.
     """
 
     round: int
