@@ -70,7 +70,8 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
         watch = _Watch(settings, experiment, store, board, stop)
         state = watch.recovered(deployment.start)
         deployment.executor.prepare(state)
-        audit.start(as_vector(state.params), round_number=state.round, run=deployment.cloud.run)
+        run, rule = deployment.cloud.run, state.cloud_rule
+        audit.start(as_vector(state.params), round_number=state.round, run=run, rule=rule)
         deployment.cloud.metrics.serve(settings.metrics)
         listening(loop.run(deployment.cloud.start()))
         writing, completed, lost = loop.start(board.keep_writing(out)), False, False

@@ -121,7 +121,9 @@ class Nodes:
         self.state = state or self.deployment.start
         self.deployment.executor.prepare(self.state)
         if audit is not None:
-            audit.start(as_vector(self.state.params), round_number=self.state.round, run=run)
+            audit.start(
+                as_vector(self.state.params), round_number=self.state.round, run=run, rule=self.state.cloud_rule
+            )
         self.cloud_port = self.loop.run(self.deployment.cloud.start(), 10)
         return self.deployment
 

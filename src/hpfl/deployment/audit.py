@@ -2,12 +2,13 @@
 
 `audit.jsonl` is only ever appended to. A line of kind `start` names the model the following rounds begin with; a round
 that a killed cloud repeats is logged again after a new `start`, which takes the place of the rounds from there on. With
-mode `full` the updates lie beside it, in `audit/`; scripts/audit_recurrence.py recomputes every round from them.
+mode `full` the updates lie beside it, in `audit/`; scripts/audit_recurrence.py recomputes every round from them. A
+`start` also has what the combine rule remembers then; each round names the rule, its options and every update's share.
 """
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ import numpy as np
 import safetensors.numpy
 
 from hpfl.deployment.wire import Vector, digest_of
+from hpfl.training.written_state import Tensors, taken_apart
 
 LOG, FOLDER = "audit.jsonl", "audit"
 
@@ -28,6 +30,7 @@ class Aggregated:
     base_round: int
     weight: float
     factor: float
+    share: float
     update: Vector
     ues: Sequence[int]
 
@@ -40,10 +43,14 @@ class AuditLog:
         self._mode = mode
         self._log = out / LOG
 
-    def start(self, params: Vector, *, round_number: int, run: str) -> None:
-        """The model that the rounds from here on begin with."""
-        name = self._keep(f"start-{round_number:08d}-{_hex(params)[:8]}", {"params": params})
-        self._append({"kind": "start", "run": run, "round": round_number, "params": _hex(params), "file": name})
+    def start(self, params: Vector, *, round_number: int, run: str, rule: Mapping[str, Any] | None = None) -> None:
+        """The model that the rounds from here on begin with, and what the combine rule remembers then."""
+        tensors: Tensors = {}
+        line = {"kind": "start", "run": run, "round": round_number, "params": _hex(params)}
+        line["rule"] = taken_apart("rule", rule or {}, tensors)
+        arrays = {"params": params} | {key: tensor.numpy() for key, tensor in tensors.items()}
+        line["file"] = self._keep(f"start-{round_number:08d}-{_hex(params)[:8]}", arrays)
+        self._append(line)
 
     def round(
         self, before: Vector, after: Vector, parts: Sequence[Aggregated], *, outer_lr: float, **facts: Any
@@ -59,6 +66,7 @@ class AuditLog:
             "base_rounds": [part.base_round for part in parts],
             "weights": [part.weight for part in parts],
             "factors": [part.factor for part in parts],
+            "shares": [part.share for part in parts],
             "updates": [_hex(part.update) for part in parts],
             "ues": [list(part.ues) for part in parts],
             "before": _hex(before),

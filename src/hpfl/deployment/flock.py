@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.averaging import RunningMean
+from hpfl.deployment.averaging import KeptUpdates, RunningMean, joined_by
 from hpfl.deployment.checks import check_sketch, check_update, check_weight
 from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Collecting, Gathering, asked_until, until
@@ -47,7 +47,9 @@ class Flock:
         self._roster = ue_roster(settings.ues, experiment.config, settings.number)
         self._slots = max(int(settings.limits.buffer_mb * 1e6 // experiment.spec.nbytes), _LEAST_SLOTS)
         self._frames: list[bytes] = []
-        self._mean = RunningMean(experiment.spec.length)
+        spec, num_ues = experiment.spec, len(self._roster)
+        bytes_each = spec.dtype.itemsize
+        self._mean = joined_by(experiment.edge_settings, num_ues=num_ues, length=spec.length, bytes_each=bytes_each)
         self._collecting: Collecting | None = None
         self._evaluating: Evaluating | None = None
         self._gather_until_s = 0.0
@@ -105,14 +107,14 @@ class Flock:
 
     async def collected(
         self, tag: Tag, plan: Seconds, samples: Mapping[int, int], *, paced: bool, within_s: float
-    ) -> tuple[RunningMean, dict[int, float]]:
+    ) -> tuple[RunningMean | KeptUpdates, dict[int, float]]:
         """The mean of the updates of the UEs in a plan, and the seconds each took; who is late is left out.
 
         `samples` is how many were announced for each UE: an update that comes with another number is refused.
         """
         mean = self._mean
         mean.restart()
-        collecting = Collecting(tag.by(self.name), lambda number, arrival: self._add(mean, samples[number], arrival))
+        collecting = Collecting(tag.by(self.name), lambda number, arrival: self._add(number, samples[number], arrival))
         self._collecting = collecting
         turn = asyncio.Semaphore(self._slots)
         crowd = min(1.0, self._slots / max(len(plan), 1))  # several waves, each faster: together as long as planned
@@ -242,12 +244,12 @@ class Flock:
         else:
             raise RefusedError("unexpected", "what was declined had not been asked for")
 
-    def _add(self, mean: RunningMean, num_samples: int, arrival: Arrival) -> None:
+    def _add(self, number: int, num_samples: int, arrival: Arrival) -> None:
         begin = arrival.begin
         self._check_samples(begin.weight, int(begin.num_samples), num_samples)
         vector = arrival.vector()
         check_update(vector, self._experiment.bounds)
-        mean.add(vector, begin.weight)
+        self._mean.add(vector, begin.weight, number)
         self.metrics.accepted.inc()
 
     def _check_samples(self, weight: float, came: int, declared: int) -> None:

@@ -135,10 +135,10 @@ class DeployedExecutor:
         """Whether the time of computing is the model's, and passes at the UEs before they send."""
         return self.settings.paced and not self.links.config.planning.sketches
 
-    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+    def broadcast(self, state: TrainState, edges: BoolArray, shares: Mapping[int, float]) -> TrainState:
         """Write down what was aggregated; send the new model to `edges`, whose updates are spent."""
         vector = as_vector(state.params)
-        self._write_audit(state, vector)
+        self._write_audit(state, vector, shares)
         digests = self._digests(state).copy()
         digests[edges] = np.frombuffer(digest_of(vector), dtype=np.uint8)
         after = received(state.but(clock={**state.clock, _DIGEST: digests}), edges)
@@ -243,7 +243,7 @@ class DeployedExecutor:
         joules[ues] = compute_j(links.compute_s[at], cpu_hz) + transmit_j(plan.ue_power_w[at], plan.upload_s[at])
         return joules
 
-    def _write_audit(self, state: TrainState, after: Vector) -> None:
+    def _write_audit(self, state: TrainState, after: Vector, shares: Mapping[int, float]) -> None:
         if self.audit is None:
             return
         came: dict[int, Delivered] = self._last["came"]
@@ -253,13 +253,15 @@ class DeployedExecutor:
                 base_round=one.base_round,
                 weight=one.weight,
                 factor=(1.0 + state.round - 1 - one.base_round) ** -self.links.config.training.staleness_discount,
+                share=shares[edge],
                 update=one.update,
                 ues=one.ues,
             )
             for edge, one in sorted(came.items())
         ]
         plan: Plan = self._last["plan"]
-        facts = {"run": self.cloud.run, "round": state.round, "aggregation": self.links.config.training.aggregation}
+        rule = {"name": self.links.config.training.aggregation, "options": {}}
+        facts = {"run": self.cloud.run, "round": state.round, "combine": rule}
         seconds = {"planned_s": plan.round_latency_s, "measured_s": self.timings[-1].measured_s}
         rate = plan.step_scale * self.outer_lr
         self.audit.round(as_vector(self._last["before"]), after, parts, outer_lr=rate, **facts, **seconds)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 
 from hpfl.reporting import atomic
 from hpfl.training.state import UNLESS_EMPTY, TrainState
+from hpfl.training.written_state import UnwritableError, put_together, taken_apart
 
 FORMAT = "hpfl checkpoint 1"
 MAX_HEADER_BYTES = 64 * 2**20
@@ -47,7 +47,10 @@ class Loaded:
 
 def save_checkpoint(folder: Path, state: TrainState, *, fingerprint: str, keep: int = 2) -> Path:
     """Write `state` at once, then prune all but the `keep` newest; a crash leaves the previous ones untouched."""
-    tensors, fields = _taken_apart(state)
+    try:
+        tensors, fields = _taken_apart(state)
+    except UnwritableError as error:
+        raise CheckpointError(str(error)) from error
     header = json.dumps({"format": FORMAT, "fingerprint": fingerprint, "fields": fields})
     if len(header) > MAX_HEADER_BYTES:
         raise CheckpointError(f"planner memory takes {len(header)} bytes as JSON; {MAX_HEADER_BYTES} are allowed")
@@ -119,80 +122,12 @@ def _taken_apart(state: TrainState) -> tuple[dict[str, torch.Tensor], dict[str, 
     for field in dataclasses.fields(state):
         value = getattr(state, field.name)
         if UNLESS_EMPTY not in field.metadata or value:
-            fields[field.name] = _noted(field.name, value, tensors)
+            fields[field.name] = taken_apart(field.name, value, tensors)
     return tensors, fields
 
 
-def _noted(name: str, value: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """What a value was, or itself as JSON; what it has of tensors and arrays joins `tensors` under its name."""
-    if isinstance(value, torch.Tensor):
-        return _put(name, value.detach().to("cpu", copy=True).contiguous(), tensors, "tensor")
-    if isinstance(value, np.ndarray):
-        return _put(name, _as_tensor(value, name), tensors, "array")
-    if _holds_arrays(value):
-        for key, array in value.items():
-            _put(f"{name}/{key}", _as_tensor(array, f"{name}/{key}"), tensors, "array")
-        return {"kind": "arrays", "keys": list(value)}
-    if _holds_tensors(value):
-        parts = {key: _noted(f"{name}/{key}", one, tensors) for key, one in value.items()}
-        return {"kind": "mapping", "parts": parts}
-    return {"kind": "json", "value": _as_json(value, name)}
-
-
-def _put(name: str, tensor: torch.Tensor, tensors: dict[str, torch.Tensor], kind: str) -> dict[str, Any]:
-    if name in tensors:
-        raise CheckpointError(f"two parts of the state are called {name}; wanted names without /")
-    tensors[name] = tensor
-    return {"kind": kind}
-
-
 def _put_together(tensors: Mapping[str, torch.Tensor], fields: Mapping[str, Any]) -> TrainState:
-    return TrainState(**{name: _restored(name, tensors, spec) for name, spec in fields.items()})
-
-
-def _restored(name: str, tensors: Mapping[str, torch.Tensor], spec: Mapping[str, Any]) -> Any:
-    match spec["kind"]:
-        case "tensor":
-            return tensors[name]
-        case "array":
-            return tensors[name].numpy()
-        case "arrays":
-            return {key: tensors[f"{name}/{key}"].numpy() for key in spec["keys"]}
-        case "mapping":
-            return {key: _restored(f"{name}/{key}", tensors, part) for key, part in spec["parts"].items()}
-        case "json":
-            return spec["value"]
-        case other:
-            raise ValueError(f"field {name!r} is of unknown kind {other!r}")
-
-
-def _holds_arrays(value: Any) -> bool:
-    return isinstance(value, Mapping) and bool(value) and all(isinstance(v, np.ndarray) for v in value.values())
-
-
-def _holds_tensors(value: Any) -> bool:
-    """Whether a tensor or array is among the values of a mapping, or of mappings in it; all keys are strings then."""
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        return False
-    return any(isinstance(one, torch.Tensor | np.ndarray) or _holds_tensors(one) for one in value.values())
-
-
-def _as_tensor(array: np.ndarray, where: str) -> torch.Tensor:
-    try:
-        return torch.from_numpy(np.array(array, order="C"))
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{where} has type {array.dtype}, which a checkpoint cannot hold") from error
-
-
-def _as_json(value: Any, where: str) -> Any:
-    """`value` if JSON gives it back as itself: a tuple would return as a list, and a resumed run might differ."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list):
-        return [_as_json(item, f"{where}[{index}]") for index, item in enumerate(value)]
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: _as_json(item, f"{where}[{key!r}]") for key, item in value.items()}
-    raise CheckpointError(f"{where} is {type(value).__name__} {value!r:.60}; JSON gives back only its own types")
+    return TrainState(**{name: put_together(name, note, tensors) for name, note in fields.items()})
 
 
 def _checkpoints(folder: Path) -> dict[int, Path]:
