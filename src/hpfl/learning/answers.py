@@ -20,6 +20,7 @@ class CohortUpdates:
     meta_loss: FloatArray  # [groups]: weighted mean of F_i(w), on the query batch
     per_ue: Tensor | None = None  # [n, P] in the order of `ues`, as they arrive, where asked for
     kept: Kept = field(default_factory=Kept)  # what the UEs keep now, in the order of `ues`
+    shares: FloatArray | None = None  # [n]: each UE's weight in its group, beside `per_ue`
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,8 @@ def checked(side: Side, fields: Sequence[SideField], count: int, purpose: str) -
         raise LearningError(f"the uplink step {purpose!r} sends {', '.join(side) or 'nothing'} beside; wanted {wanted}")
     for field in fields:
         if side[field.name].shape != (count, field.count):
-            found, wanted = tuple(side[field.name].shape), (count, field.count)
-            raise LearningError(f"the uplink step {purpose!r} sends {field.name!r} of shape {found}; wanted {wanted}")
+            found, shape = tuple(side[field.name].shape), (count, field.count)
+            raise LearningError(f"the uplink step {purpose!r} sends {field.name!r} of shape {found}; wanted {shape}")
     own = {field.name: side[field.name].to(field.dtype) for field in fields}
     for field in fields:
         _refuse_values(own[field.name], field)
@@ -101,9 +101,9 @@ def parts_of(
     wanted = num_bytes(sides, left, dtype)
     if len(data) != wanted:
         raise MessageError(f"{len(data)} bytes came for an update; wanted {wanted}")
-    found, begin = [], 0
+    found, begin = list[Side](), 0
     for fields in sides:
-        own = {}
+        own = dict[str, Tensor]()
         for field in fields:
             own[field.name] = _unpacked(data[begin : begin + field.num_bytes], field).unsqueeze(0)
             begin += field.num_bytes

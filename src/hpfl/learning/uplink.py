@@ -3,7 +3,8 @@
 A step takes the numbers of one step before and hands on fewer or other ones; what else the receiver needs travels
 beside them in side fields. How many bits that is depends on the length of an update alone, so it is known beforehand.
 The simulator sends a chunk of UEs at once (`Uplink.send`), a deployed UE its own bytes (`to_bytes`, `from_bytes`): both
-are the same `encode` and `decode`, and agree to the last bit where these treat each row alike in any company.
+are the same `encode` and `decode`, and agree to the last bit where these treat each row alike in any company. What
+works entry by entry does; a sum over a row may not, for which there is `row_norms`.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,12 +16,13 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import member_draws
-from hpfl.learning.faults import LearningError
+from hpfl.learning.faults import LearningError, NonFiniteUpdateError
 from hpfl.learning.message import MessageError, Side, SideField, bytes_of, checked, num_bytes, parts_of
 from hpfl.registry import Registry
 from hpfl.rng import Stream, Streams, normal_quantiles
 
 _AT_ONCE = 1 << 20  # words drawn in one go, so that what lies beside the result stays small
+_STRETCH = 1024  # squares that a norm adds up at a time
 
 
 @dataclass(frozen=True)
@@ -54,16 +56,19 @@ class Draws:
 
 
 class UplinkStep(Protocol):
-    """One step, for rows of UEs that know nothing of each other."""
+    """One step, for rows of UEs that know nothing of each other; a class derived from it need only say `encode`."""
 
     def length(self, n: int) -> int:
         """Numbers that it hands on of `n`."""
+        return n
 
     def side(self, n: int) -> tuple[SideField, ...]:
         """What else it sends of `n` numbers."""
+        return ()
 
     def numbers_kept(self, n: int) -> int:
         """Numbers U that a UE keeps between rounds; those of a UE which begins are 0."""
+        return 0
 
     def encode(self, numbers: Tensor, kept: Tensor, draws: Draws) -> tuple[Tensor, Side, Tensor]:
         """From numbers [u, n] to those handed on [u, m], side fields [u, count] by name, and what is kept now [u, U].
@@ -73,9 +78,10 @@ class UplinkStep(Protocol):
 
     def decode(self, numbers: Tensor, side: Side, n: int) -> Tensor:
         """The numbers [u, n] that the receiver makes of what was handed on."""
+        return numbers
 
 
-UPLINKS: Registry[Callable[..., UplinkStep]] = Registry("uplink")
+UPLINKS: Registry[Callable[..., UplinkStep]] = Registry("uplink step", plural="uplinks")
 """What makes a step; one with options is called with the keyword `options`."""
 
 
@@ -148,12 +154,19 @@ class Uplink:
         return update
 
     def _encoded(self, numbers: Tensor, kept: Tensor, draws: Draws) -> tuple[Tensor, list[Side], Tensor]:
+        if not bool(torch.isfinite(numbers).all()):
+            raise NonFiniteUpdateError(
+                "an update to be sent is not finite; lower learning.inner_lr or learning.outer_lr"
+            )
+        _check_shape(
+            "what UEs keep for their uplink is a tensor", kept, (len(numbers), self.numbers_kept(numbers.shape[1]))
+        )
         sides, rows = [], []
         for link in self._links(numbers.shape[1]):
             handed, side, own = link.step.encode(numbers, kept[:, link.kept], draws.of(link.purpose))
             wanted = (len(numbers), link.step.length(link.n))
             _check_rows(link.purpose, "hands on", handed, wanted, numbers.dtype)
-            _check_rows(link.purpose, "keeps", own, (len(numbers), link.kept.stop - link.kept.start), numbers.dtype)
+            _check_rows(link.purpose, "keeps", own, (len(numbers), link.kept.stop - link.kept.start), kept.dtype)
             sides.append(checked(side, link.side, len(numbers), link.purpose))
             rows.append(own)
             numbers = handed
@@ -177,7 +190,11 @@ class Uplink:
     def _lengths(self, n: int) -> list[int]:
         """Numbers given to each step, and those left after the last."""
         lengths = [n]
-        for _, step in self.steps:
+        for name, step in self.steps:
+            if not lengths[-1]:
+                raise LearningError(
+                    f"the uplink step {name!r} is given no numbers; wanted it before the one that takes them"
+                )
             lengths.append(step.length(lengths[-1]))
         return lengths
 
@@ -189,7 +206,25 @@ IDENTITY = Uplink()
 """Updates arrive as they are."""
 
 
+def row_norms(numbers: Tensor) -> Tensor:
+    """Euclidean norms [u, 1] of the rows [u, n], in float64; on a CPU a row's is the same in any company.
+
+    A row is added up in stretches of a fixed length, so that no library splits the sum by the number of rows.
+    """
+    squares = numbers.double().square()
+    while squares.shape[1] > 1:
+        width = min(_STRETCH, squares.shape[1])
+        padding = -squares.shape[1] % width
+        squares = torch.nn.functional.pad(squares, (0, padding)).view(len(squares), -1, width).sum(2)
+    return squares.sqrt()
+
+
 def _check_rows(purpose: str, does: str, rows: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> None:
-    if rows.shape != shape or rows.dtype != dtype:
-        found = f"{rows.dtype} of shape {tuple(rows.shape)}"
-        raise LearningError(f"the uplink step {purpose!r} {does} {found}; wanted {dtype} of shape {shape}")
+    _check_shape(f"the uplink step {purpose!r} {does} a tensor", rows, shape)
+    if rows.dtype != dtype:
+        raise LearningError(f"the uplink step {purpose!r} {does} {rows.dtype}; wanted {dtype}")
+
+
+def _check_shape(what: str, rows: Tensor, shape: tuple[int, int]) -> None:
+    if rows.shape != shape:
+        raise LearningError(f"{what} of shape {tuple(rows.shape)}; wanted {shape}")
