@@ -14,7 +14,7 @@ from hpfl.learning.method import METHODS, BaseMethod, Local, Method, UeCalculus,
 from hpfl.learning.models import MODELS
 from hpfl.learning.objective import OBJECTIVES, Calculus, Gradient, LocalTraining, MetaGradient
 from hpfl.learning.precision import Products
-from hpfl.learning.recorded import RecordedCohort, make_cohort
+from hpfl.learning.recorded import RecordedCohort, make_cohort, recorded
 from hpfl.learning.task import ParameterSpec, Task, make_task
 from hpfl.learning.uplink import UPLINKS, Draws, Uplink, UplinkStep, row_norms
 
@@ -55,6 +55,7 @@ __all__ = [
     "make_cohort",
     "make_task",
     "num_travelling",
+    "recorded",
     "row_norms",
     "with_entries",
 ]
