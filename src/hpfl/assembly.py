@@ -16,6 +16,8 @@ from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
 from hpfl.learning import LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning.sending import Sending
+from hpfl.learning.uplink import IDENTITY
 from hpfl.network.channel import PathGain, PathLoss
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.sionna_paths import SionnaPathLoss
@@ -205,6 +207,11 @@ def local_training(config: Config) -> LocalTraining:
         batches=learning.batches,
         hessian_free_delta=learning.hessian_free_delta,
     )
+
+
+def sending_of(task: Task, device: torch.device) -> Sending:
+    """What UEs keep and send: nothing, and the whole update of an objective as it is."""
+    return Sending.of(task.spec, None, IDENTITY, device)
 
 
 @dataclass(frozen=True)

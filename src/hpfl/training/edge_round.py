@@ -21,7 +21,7 @@ class EdgeSettings:
     """The constants of an edge round (paper, section 3.2).
 
     `combine` joins the UEs' updates; None is their mean, added up one by one. Another rule is given all updates of an
-    edge at once, which may take `memory_gb`.
+    edge at once, which may take `memory_gb` of memory.
     """
 
     outer_lr: float
@@ -201,6 +201,6 @@ def check_room(settings: EdgeSettings, counts: IntArray, *, num_parameters: int,
     if largest > most_kept(settings, num_parameters=num_parameters, bytes_each=bytes_each):
         need_gb = largest * num_parameters * bytes_each / 1e9
         raise CombineError(
-            f"learning.memory_gb is {settings.memory_gb:g}; the edges' combine rule needs all updates of an edge at"
-            f" once, and those of {largest} UEs take {need_gb:.3g} GB"
+            f"the edges' combine rule needs all updates of an edge at once, and those of {largest} UEs take"
+            f" {need_gb:.3g} GB; learning.memory_gb leaves {settings.memory_gb:.3g} GB for them"
         )

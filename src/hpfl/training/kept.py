@@ -8,10 +8,12 @@ have a state `before`, so that an edge's update can be computed again without th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from hpfl.arrays import IntArray
 from hpfl.learning import Kept
+from hpfl.learning.sending import Sending
 from hpfl.training.combine import RuleState
 
 Rows = Mapping[str, torch.Tensor]
@@ -65,6 +67,12 @@ class Remembered:
         if not again:
             earlier = {**earlier, **dict(zip(names, self.of_edges(edges), strict=True))}
         return Remembered(self.rows, {NOW: now, BEFORE: earlier})
+
+
+def first_rows(sending: Sending, params: torch.Tensor, num_ues: int) -> Rows:
+    """What all UEs keep that begin with the model `params` [P]; nothing, where they keep nothing."""
+    first = sending.first_rows(params, np.zeros(num_ues, dtype=np.int64))
+    return {name: own.contiguous() for name in NAMES if (own := getattr(first, name)) is not None}
 
 
 def kept_of(rows: Rows, ues: IntArray | None) -> Kept:
