@@ -8,14 +8,15 @@ result.rounds, result.summary
 
 __version__ = "0.1.0"
 
-from hpfl.config import Config, ConfigError, load, preset
-from hpfl.data.dataset import DatasetError
-from hpfl.data.federated import FederatedData
-from hpfl.experiment import Hooks, RunResult, run
-from hpfl.planning.checking import PlanError
-from hpfl.planning.planners import PLANNERS, plan
-from hpfl.planning.problem import Plan, RoundProblem
-from hpfl.planning.rules import ProblemError
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hpfl.config import Config, ConfigError, load, preset
+    from hpfl.data.dataset import DatasetError
+    from hpfl.data.federated import FederatedData
+    from hpfl.experiment import Hooks, RunResult, run
+    from hpfl.planning import PLANNERS, Plan, PlanError, ProblemError, RoundProblem, plan
 
 __all__ = [
     "PLANNERS",
@@ -35,3 +36,24 @@ __all__ = [
     "preset",
     "run",
 ]
+
+_KNOWN_BY = {
+    "hpfl.config": ("Config", "ConfigError", "load", "preset"),
+    "hpfl.data.dataset": ("DatasetError",),
+    "hpfl.data.federated": ("FederatedData",),
+    "hpfl.experiment": ("Hooks", "RunResult", "run"),
+    "hpfl.planning": ("PLANNERS", "Plan", "PlanError", "ProblemError", "RoundProblem", "plan"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """What the package offers, imported when it is first asked for, so that planning starts without PyTorch."""
+    for module, names in _KNOWN_BY.items():
+        if name in names:
+            globals()[name] = found = getattr(import_module(module), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -23,12 +23,12 @@ from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
 from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
 from hpfl.learning.sending import Sending
+from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator
 from hpfl.simulation.make_executor import make_executor
-from hpfl.simulation.radio import Recorder
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.kept import first_rows
 from hpfl.training.loop import Parts
