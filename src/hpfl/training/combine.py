@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray
-from hpfl.registry import Part, Registry
+from hpfl.registry import Registry
 
 RuleState = Mapping[str, Any]
 """What a rule remembers: tensors, arrays and what JSON can hold, by name."""
@@ -69,9 +69,11 @@ def weighted_mean(contributions: Sequence[Contribution], state: RuleState) -> Co
     return Combined(mean, shares, state)
 
 
-def edge_rule(part: Part[Combine], options: Any = None) -> Combine | None:
-    """A rule as edges take it: None for one that streams, which needs no update kept."""
-    return None if part.traits["streams"] else part.bound(options)
+def edge_rule(name: str, **options: Any) -> Combine | None:
+    """The rule of a name, bound to its options, as edges take it: None for one that streams, for which none is kept."""
+    part = COMBINES.part(name)
+    bound = part.bound(part.read(options))
+    return None if part.traits["streams"] else bound
 
 
 def combined(rule: Combine, contributions: Sequence[Contribution], state: RuleState) -> Combined:
