@@ -167,23 +167,23 @@ def test_figures_are_those_of_the_model_a_ue_keeps(private):
     np.testing.assert_allclose(few[chosen], own.personalised_test_loss[chosen], rtol=1e-5)
 
 
-def test_a_ue_that_computes_again_for_a_lost_one_starts_from_what_it_had(private, monkeypatch):
-    begun = np.zeros(20)
-    plain = Learners.renewed
-    again = []
+def test_who_computes_again_for_a_lost_ue_starts_from_what_it_had(private, monkeypatch):
+    """Both count: the method how often a UE has computed, the rule how often an edge has combined."""
+    plain, by_ues, by_edges, again = Learners.renewed, np.zeros(20), np.zeros(4), np.zeros(4)
 
-    def counted(self, pending, edges, params, *, members, edge_of, base_round, again_=again, **more):
+    def counted(self, pending, edges, params, *, members, edge_of, **more):
         if more.get("again"):
-            again_.append(int(edges.sum()))
-        elif edges.any():
-            begun[members[edges[edge_of]]] += 1
-        return plain(self, pending, edges, params, members=members, edge_of=edge_of, base_round=base_round, **more)
+            again[edges] += 1
+        else:
+            by_edges[edges] += 1
+            by_ues[members[edges[edge_of]]] += 1
+        return plain(self, pending, edges, params, members=members, edge_of=edge_of, **more)
 
     monkeypatch.setattr(Learners, "renewed", counted)
-    state = trained(simulation(*LOSSES, "life.deadline_s=0.5"))
-    assert sum(again) > 0
-    assert state.kept["method"][:, -1].tolist() == begun.tolist()
-    assert (state.kept["method_before"][:, -1] <= state.kept["method"][:, -1]).all()
+    state = trained(simulation(*LOSSES, "life.deadline_s=0.5", edges=momentum))
+    assert again.sum() > 0
+    assert state.kept["method"][:, -1].tolist() == by_ues.tolist()
+    assert [state.edge_rules["now"][str(edge)]["steps"] for edge in range(4)] == by_edges.tolist()
 
 
 def test_bits_on_the_air_are_those_of_what_travels(private):
