@@ -22,7 +22,7 @@ from hpfl.deployment.deployed_run import Deployment, build_deployment
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.node_parts import edge_roster, ue_roster
-from hpfl.deployment.real_executor import DeployedExecutor, as_vector
+from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board, write_status
 from hpfl.reporting.figures import draw_at_the_end
@@ -69,9 +69,7 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
         deployment.executor.on_timing = board.took
         watch = _Watch(settings, experiment, store, board, stop)
         state = watch.recovered(deployment.start)
-        deployment.executor.prepare(state)
-        run, rule = deployment.cloud.run, state.cloud_rule
-        audit.start(as_vector(state.params), round_number=state.round, run=run, rule=rule)
+        audit.start(deployment.executor.prepare(state), rule=state.cloud_rule)
         deployment.cloud.metrics.serve(settings.metrics)
         listening(loop.run(deployment.cloud.start()))
         writing, completed, lost = loop.start(board.keep_writing(out)), False, False

@@ -7,8 +7,9 @@ import pytest
 import torch
 from deployment_nodes import Nodes, audit_script
 
-from hpfl.deployment.audit import Aggregated, AuditLog
+from hpfl.deployment.audit import Aggregated, AuditLog, Uploaded
 from hpfl.deployment.averaging import KeptUpdates, RunningMean, joined_by
+from hpfl.deployment.named_model import NamedModel
 from hpfl.training.cloud_step import CloudSettings, step
 from hpfl.training.combine import COMBINES, CombineError
 from hpfl.training.edge_round import EdgeSettings
@@ -48,16 +49,20 @@ def test_an_edge_that_could_not_keep_its_ues_updates_does_not_start():
         edge_of(momentum, memory_gb=3e-8)
 
 
+def named(state):
+    return NamedModel.after(state.params.numpy(), run="r", node="cloud", round_number=state.round)
+
+
 def logged(tmp_path, name, options, rounds=4):
     """A log of some rounds with a rule; the cloud was killed after the third and went on from the second."""
     log, rule = AuditLog(tmp_path, "full"), COMBINES.get(RULE.format(name), **options)
     settings = CloudSettings(**SETTINGS, staleness_bound=9, combine=rule, staleness_discount=0.5)
     state = initial_state(torch.zeros(3), num_edges=3, num_ues=3)
     states = [state]
-    log.start(state.params.numpy(), round_number=0, run="r", rule=state.cloud_rule)
+    log.start(named(state), rule=state.cloud_rule)
     for number in [1, 2, 3, 3, *range(4, rounds + 1)]:
         if number == 3 and len(states) == 4:
-            log.start(states[2].params.numpy(), round_number=2, run="r", rule=states[2].cloud_rule)
+            log.start(named(states[2]), rule=states[2].cloud_rule)
         before = states[number - 1]
         came = [
             EdgeUpdate(
@@ -78,14 +83,15 @@ def logged(tmp_path, name, options, rounds=4):
                 base_round=one.base_round,
                 weight=one.weight,
                 factor=float((1.0 + before.round - one.base_round) ** -0.5),
-                share=taken.shares[one.member],
                 update=one.update.numpy(),
                 ues=[one.member],
             )
             for one in came
         ]
-        facts = {"run": "r", "round": number, "combine": {"name": RULE.format(name), "options": options}}
-        log.round(before.params.numpy(), taken.params.numpy(), parts, outer_lr=0.5, **facts)
+        rule_as_written = {"name": RULE.format(name), "options": options}
+        seconds = {"planned_s": 1.0, "measured_s": 1.0}
+        log.uploaded(Uploaded(before=named(before), parts=parts, outer_lr=0.5, combine=rule_as_written, **seconds))
+        log.stepped(named(states[number]), taken.shares)
     return tmp_path
 
 

@@ -11,6 +11,7 @@ from hpfl.deployment.checks import Bounds
 from hpfl.deployment.logs import LOGGER, log
 from hpfl.deployment.node_parts import make_node_task, sketch_width, vector_spec
 from hpfl.deployment.settings import NodeSettings
+from hpfl.deployment.update_format import UpdateFormat
 from hpfl.training.edge_round import EdgeSettings
 
 
@@ -69,6 +70,7 @@ class Experiment:
         self.fingerprint = fingerprint(self.config)
         self.task = make_node_task(settings, self.config)
         self.spec = vector_spec(self.task, self.config)
+        self.ue_updates = UpdateFormat(self.spec)
         self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
         self.sketch_width = sketch_width(self.config)
         training = self.config.training
