@@ -11,11 +11,12 @@ __version__ = "0.1.0"
 from hpfl.config import Config, ConfigError, load, preset
 from hpfl.data.dataset import DatasetError
 from hpfl.data.federated import FederatedData
-from hpfl.experiment import Hooks, RunResult, run
+from hpfl.experiment import Hooks, run
 from hpfl.planning.checking import PlanError
 from hpfl.planning.planners import PLANNERS, plan
 from hpfl.planning.problem import Plan, RoundProblem
 from hpfl.planning.rules import ProblemError
+from hpfl.training.watching import RunResult, Watcher
 
 __all__ = [
     "PLANNERS",
@@ -29,6 +30,7 @@ __all__ = [
     "ProblemError",
     "RoundProblem",
     "RunResult",
+    "Watcher",
     "__version__",
     "load",
     "plan",

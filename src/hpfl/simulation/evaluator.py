@@ -1,5 +1,6 @@
 """How good the model is for the UEs: all of them, or a sample drawn once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,22 +11,28 @@ from hpfl.config import Config
 from hpfl.learning import Cohort, Evaluation, TestData
 from hpfl.training.record import EvaluationSummary, summary_of
 
+Told = Callable[[int, Evaluation, IntArray], None]
+"""Hears of every evaluation: the round after which it was, the figures, and where in the fleet the UEs are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all)."""
+    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all); `told` hears of every round's."""
 
     config: Config
     cohort: Cohort
     test: TestData
     ues: IntArray | None
     num_ues: int
+    told: Told = lambda round_number, evaluation, ues: None
 
     def summary(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
         """The means, in the rounds that are evaluated."""
         if round_number % self.config.evaluation.every and round_number != self.config.training.rounds:
             return None
-        return summary_of(self._evaluation(params))
+        found = self._evaluation(params)
+        self.told(round_number, found, np.arange(self.num_ues) if self.ues is None else self.ues)
+        return summary_of(found)
 
     def everyone(self, params: torch.Tensor) -> Evaluation:
         """One figure per UE; NaN for those that are not evaluated."""
