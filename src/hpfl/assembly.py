@@ -1,8 +1,7 @@
 """What a configuration means for simulated and real runs alike: constants, machines, who has which data."""
 
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,19 +15,18 @@ from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
 from hpfl.learning import LocalTraining, Products, Task, counted_passes, make_task
-from hpfl.network.channel import PathGain, PathLoss
+from hpfl.network.channel import CHANNELS, ChannelSettings
 from hpfl.network.distributions import whole_numbers
-from hpfl.network.sionna_paths import SionnaPathLoss
+from hpfl.network.path_losses import PATH_LOSSES, PathGain, Site
+from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
-from hpfl.network.tr38901 import UrbanPathLoss
 from hpfl.planning.estimates import UNPRICED
 from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.state import TrainState, initial_state
-from hpfl.units import db_to_linear
+from hpfl.units import dbm_to_w
 
-_BASE_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
 
@@ -152,25 +150,32 @@ def fleet_spec(config: Config) -> FleetSpec:
     )
 
 
-def path_losses(network: NetworkConfig) -> tuple[PathGain, PathGain]:
-    """Mean gains by distance: between UEs and edges, and between edges and the cloud."""
-    return (
-        _path(network, network.ue_path_loss, gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
-        _path(network, network.edge_path_loss, gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
+def make_radio(config: Config) -> Radio:
+    """The radio of an experiment: its channel on its path losses, its noise, and how long a fade lasts."""
+    network = config.network
+    paths = ChannelSettings(
+        ue_path=_path(network, network.ue_path_loss, gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
+        edge_path=_path(network, network.edge_path_loss, gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
+    )
+    return Radio(
+        channel=CHANNELS.get("path-loss-and-fading", fading=network.fading)(paths),
+        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
+        coherence_rounds=network.coherence_rounds,
+        coherence_s=network.coherence_s,
     )
 
 
 def _path(network: NetworkConfig, name: str, *, gain_db: float, terminal_m: float) -> PathGain:
-    """The paper's power law, or TR 38.901's formulas with the base stations' usual heights."""
-    if name == "power-law":
-        return PathLoss(gain_at_1m_linear=db_to_linear(gain_db), exponent=network.path_loss_exponent)
-    scenario: Literal["umi", "uma"] = "umi" if name.endswith("umi") else "uma"
-    base_m, carrier_ghz = _BASE_HEIGHT_M[scenario], network.carrier_ghz
-    if not name.startswith("sionna"):
-        return UrbanPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
-    if find_spec("sionna") is None:
-        raise ConfigError(f"path loss {name} needs Sionna: pip install sionna-no-rt; {scenario} does without")
-    return SionnaPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
+    site = Site(
+        gain_db=gain_db,
+        exponent=network.path_loss_exponent,
+        carrier_ghz=network.carrier_ghz,
+        terminal_m=terminal_m,
+    )
+    try:
+        return PATH_LOSSES.get(name)(site)
+    except ImportError as error:  # it needs a package that is not there
+        raise ConfigError(str(error)) from error
 
 
 def cloud_settings(config: Config) -> CloudSettings:

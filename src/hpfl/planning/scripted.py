@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hpfl.arrays import BoolArray
-from hpfl.planning.allocation import finish_plan
-from hpfl.planning.bandwidth import allocate
-from hpfl.planning.baselines import checked, quick_bound
 from hpfl.planning.cycles import in_cycle
 from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.set_plans import checked, plan_for_set
 from hpfl.rng import Stream
 
 SCRIPT, NEXT = "script", "next"
@@ -24,12 +22,7 @@ def scripted(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Pla
         if script
         else in_cycle(problem, memory, problem.names, seats=problem.max_edges)
     )
-    scheduled = checked(problem, scheduled)
-    over = int(scheduled.sum()) > problem.most_edges
-    plan = finish_plan(
-        problem, allocate(problem, scheduled), "scripted", lower_bound=quick_bound(problem), exceeds_cap=over
-    )
-    return plan, memory
+    return plan_for_set(problem, checked(problem, scheduled), "scripted", whatever_the_cap=True), memory
 
 
 def _scripted(problem: RoundProblem, memory: Memory, script: Sequence[Sequence[int]]) -> tuple[BoolArray, Memory]:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import torch
 
-from hpfl.assembly import SampleCost, path_losses, touched_samples
+from hpfl.assembly import SampleCost, make_radio, touched_samples
 from hpfl.config import Config
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Cohort, Task
 from hpfl.network.availability import TwoState
-from hpfl.network.channel import FADINGS
 from hpfl.network.mobility import RandomWaypoint
+from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
@@ -19,14 +19,12 @@ from hpfl.simulation import event as _event  # noqa: F401  registers its clock
 from hpfl.simulation import round as _round  # noqa: F401  registers its clock
 from hpfl.simulation.clock import CLOCKS, ClockSettings
 from hpfl.simulation.learners import Learners
-from hpfl.simulation.radio import Radio, Recorder
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
 from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.sketch import make_projection
-from hpfl.units import dbm_to_w
 
 
 def make_executor(
@@ -38,7 +36,7 @@ def make_executor(
     bits = float(task.spec.num_parameters * config.network.bits_per_parameter)
     return SimulatedExecutor(
         fleet=fleet,
-        radio=replace(_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
+        radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
         load=WorkSizes(
             ue_bits=bits * config.training.edge_rounds,
             edge_bits=bits if config.network.backhaul else 0.0,
@@ -86,19 +84,6 @@ def _clock_settings(config: Config) -> ClockSettings:
         max_edges=config.planning.max_edges,
         deadline_s=config.life.deadline_s,
         coherence_s=config.network.coherence_s,
-    )
-
-
-def _radio(config: Config) -> Radio:
-    network = config.network
-    ue_path, edge_path = path_losses(network)
-    return Radio(
-        ue_path=ue_path,
-        edge_path=edge_path,
-        fading=FADINGS.get(network.fading),
-        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
-        coherence_rounds=network.coherence_rounds,
-        coherence_s=network.coherence_s,
     )
 
 

@@ -1,8 +1,14 @@
-"""The round itself, one state machine: what a run is between rounds, what a round records, who watches."""
+"""The round itself, one state machine; what a watcher or an executor of one's own needs is here."""
 
-from hpfl.training.record import RoundRecord
-from hpfl.training.state import EdgeUpdate, Executor, Observation, Outcome, TrainState
-from hpfl.training.watching import WATCHERS, Run, RunResult, Watcher
+from typing import TYPE_CHECKING
+
+from hpfl.lazy import offered
+
+if TYPE_CHECKING:
+    from hpfl.training.loop import Parts, play_round, train
+    from hpfl.training.record import RoundRecord
+    from hpfl.training.state import EdgeUpdate, Executor, Observation, Outcome, TrainState
+    from hpfl.training.watching import WATCHERS, Run, RunResult, Watcher
 
 __all__ = [
     "WATCHERS",
@@ -10,9 +16,21 @@ __all__ = [
     "Executor",
     "Observation",
     "Outcome",
+    "Parts",
     "RoundRecord",
     "Run",
     "RunResult",
     "TrainState",
     "Watcher",
+    "play_round",
+    "train",
 ]
+
+_KNOWN_BY = {
+    "hpfl.training.loop": ("Parts", "play_round", "train"),
+    "hpfl.training.record": ("RoundRecord",),
+    "hpfl.training.state": ("EdgeUpdate", "Executor", "Observation", "Outcome", "TrainState"),
+    "hpfl.training.watching": ("WATCHERS", "Run", "RunResult", "Watcher"),
+}
+
+__getattr__ = offered(__name__, _KNOWN_BY)
