@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from hpfl.config import idle_settings
-from hpfl.deployment.audit import AuditLog, AuditStarts
+from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deliveries import StoppedError
 from hpfl.deployment.deployed_run import Deployment, build_deployment
@@ -23,7 +23,7 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.node import Experiment
 from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.real_executor import DeployedExecutor
-from hpfl.deployment.run_watchers import RunLog, ServedMetrics
+from hpfl.deployment.run_watchers import AuditedStart, RunLog, ServedMetrics
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board
 from hpfl.recorder import Listeners, RunRecorder, Subject
@@ -65,13 +65,14 @@ def run_cloud(
             log("idle setting", level=logging.WARNING, told=line)
         board = _board(settings, experiment, deployment)
         deployment.executor.on_timing = board.took
-        keepers = [AuditStarts(audit, deployment.cloud.run), ServedMetrics(deployment.cloud.metrics, settings.metrics)]
+        cloud = deployment.cloud
+        keepers = [AuditedStart(audit, cloud.run), ServedMetrics(cloud.metrics, settings.metrics)]
         listeners = _listeners(stop, keepers, [board, RunLog(), *watchers])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)
         state = recorder.open(deployment.start, resume=True)
         deployment.executor.prepare(state)
         recorder.started(state)
-        listening(loop.run(deployment.cloud.start()))
+        listening(loop.run(cloud.start()))
         with _telling_the_end(deployment) as ending, board.on_show(out, loop):
             ending.is_final = _recorded(deployment, recorder, state, out)
             while ending.is_final and settings.serve and not stop.is_asked:

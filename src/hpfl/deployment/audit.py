@@ -16,7 +16,6 @@ import numpy as np
 import safetensors.numpy
 
 from hpfl.deployment.wire import Vector, digest_of
-from hpfl.training.watching import Run, Watcher
 
 LOG, FOLDER = "audit.jsonl", "audit"
 
@@ -90,18 +89,6 @@ class AuditLog:
                 content = content[os.write(descriptor, content) :]
         finally:
             os.close(descriptor)
-
-
-class AuditStarts(Watcher):
-    """Begins the log when a run starts or goes on. Rounds are logged by who aggregates, before a new model leaves."""
-
-    def __init__(self, log: AuditLog, run: str) -> None:
-        self._log, self._run = log, run
-
-    def started(self, run: Run) -> None:
-        """Name the model that the run begins with."""
-        params = np.ascontiguousarray(run.state.params.detach().cpu().numpy())
-        self._log.start(params, round_number=run.state.round, run=self._run)
 
 
 def _hex(vector: Vector) -> str:

@@ -1,7 +1,10 @@
-"""Those who watch a cloud's run from within its process: its log, and the metrics it serves."""
+"""Those who watch a cloud's run from within its process: its log, its audit, and the metrics it serves."""
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
 from hpfl.training.record import RoundRecord
@@ -19,6 +22,19 @@ class RunLog(Watcher):
     def round(self, state: TrainState, record: RoundRecord) -> None:
         """Whose updates went in, and how long it took."""
         log("round done", round=state.round, aggregated=list(record.aggregated), latency_s=record.latency_s)
+
+
+@dataclass(frozen=True)
+class AuditedStart(Watcher):
+    """Begins the audit of a run that starts or goes on. Rounds are logged by who aggregates, before a model leaves."""
+
+    audit: AuditLog
+    run_id: str
+
+    def started(self, run: Run) -> None:
+        """Name the model that the run begins with."""
+        params = np.ascontiguousarray(run.state.params.detach().cpu().numpy())
+        self.audit.start(params, round_number=run.state.round, run=self.run_id)
 
 
 @dataclass(frozen=True)

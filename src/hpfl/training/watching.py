@@ -1,17 +1,22 @@
 """Those who watch a run, simulated or real: they are told what happened and never decide what happens."""
 
+from __future__ import annotations  # what only types need is not imported: a configuration knows watchers by name
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-
-from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning import Evaluation
 from hpfl.registry import Registry
-from hpfl.training.record import RoundRecord
-from hpfl.training.state import TrainState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from hpfl.arrays import FloatArray, IntArray
+    from hpfl.learning import Evaluation
+    from hpfl.training.record import RoundRecord
+    from hpfl.training.state import TrainState
 
 Records = list[dict[str, Any]]
 Ending = Literal["completed", "stopped", "diverged", "failed"]
