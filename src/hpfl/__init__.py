@@ -8,8 +8,9 @@ result.rounds, result.summary
 
 __version__ = "0.1.0"
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from hpfl.lazy import offered
 
 if TYPE_CHECKING:
     from hpfl.config import Config, ConfigError, load, preset
@@ -48,15 +49,4 @@ _KNOWN_BY = {
     "hpfl.training.watching": ("RunResult", "Watcher"),
 }
 
-
-def __getattr__(name: str) -> object:
-    """What the package offers, imported when it is first asked for, so that planning starts without PyTorch."""
-    for module, names in _KNOWN_BY.items():
-        if name in names:
-            globals()[name] = found = getattr(import_module(module), name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = offered(__name__, _KNOWN_BY)  # planning starts without PyTorch

@@ -72,7 +72,11 @@ def run_cloud(
         state = recorder.open(deployment.start, resume=True)
         deployment.executor.prepare(state)
         recorder.started(state)
-        listening(loop.run(cloud.start()))
+        try:
+            listening(loop.run(cloud.start()))
+        except BaseException as error:
+            recorder.break_off(error)
+            raise
         with _telling_the_end(deployment) as ending, board.on_show(out, loop):
             ending.is_final = _recorded(deployment, recorder, state, out)
             while ending.is_final and settings.serve and not stop.is_asked:

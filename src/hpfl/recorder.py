@@ -131,12 +131,16 @@ class RunRecorder:
             result = self._result(state)
             self._write(result)
         except BaseException as error:
-            broken_off = self._broken_off(error)
-            with suppress(Exception):  # the first error is the one to tell
-                self._audience.tell("ended", broken_off)
+            self.break_off(error)
             raise
         self._audience.tell("ended", result)
         return result
+
+    def break_off(self, error: BaseException) -> None:
+        """Tell everybody that the run has diverged or failed; what there is of one that diverged is written down."""
+        broken_off = self._broken_off(error)
+        with suppress(Exception):  # the first error is the one to tell
+            self._audience.tell("ended", broken_off)
 
     @property
     def _folder(self) -> Path | None:

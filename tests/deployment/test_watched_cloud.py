@@ -1,12 +1,14 @@
 """Watchers of a deployed run: two edges with three UEs each, over loopback."""
 
 import json
+import socket
 
 import numpy as np
 import pytest
 from deployment_nodes import Nodes, Tiny, audit_script, until
 
 from hpfl.deployed import run_cloud
+from hpfl.deployment.settings import SettingsError
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.reporting import read_rounds, read_summary
 from hpfl.stopping import Stop
@@ -77,6 +79,15 @@ def test_a_cloud_that_is_stopped_says_so_and_started_again_goes_on(certificates,
     assert again.result.rounds[:2] == diary.records
     counts = audit_script.audit(tmp_path)
     assert (counts["starts"], counts["rounds"], counts["superseded"]) == (2, 3, 0)
+
+
+def test_a_cloud_that_cannot_listen_has_failed(certificates, tmp_path):
+    diary = Diary()
+    with Deployed(certificates, tmp_path) as nodes, socket.create_server(("127.0.0.1", 0)) as taken:
+        nodes.cloud_settings.listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(SettingsError):
+            nodes.run(diary)
+    assert diary.lines == ["started after 0 of 3", "ended failed"]
 
 
 class Lost(Tiny):

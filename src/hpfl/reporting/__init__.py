@@ -28,4 +28,4 @@ _KNOWN_BY = {
     "hpfl.reporting.atomic": ("replacing", "write_text"),
 }
 
-__getattr__ = offered(__name__, _KNOWN_BY)
+__getattr__, __dir__ = offered(__name__, _KNOWN_BY)

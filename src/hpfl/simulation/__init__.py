@@ -21,4 +21,4 @@ _KNOWN_BY = {
     "hpfl.simulation.simulated_run": ("Simulation", "build_simulation"),
 }
 
-__getattr__ = offered(__name__, _KNOWN_BY)
+__getattr__, __dir__ = offered(__name__, _KNOWN_BY)

@@ -33,4 +33,4 @@ _KNOWN_BY = {
     "hpfl.training.watching": ("WATCHERS", "Run", "RunResult", "Watcher"),
 }
 
-__getattr__ = offered(__name__, _KNOWN_BY)
+__getattr__, __dir__ = offered(__name__, _KNOWN_BY)
