@@ -33,10 +33,10 @@ from hpfl.reporting.store import RunStore
 from hpfl.reporting.summary import environment
 from hpfl.stopping import Stop, on_signals
 from hpfl.training.cloud_step import DivergedError
+from hpfl.training.evaluation_summary import EvaluationSummary
 from hpfl.training.loop import AfterRound, Parts, train
-from hpfl.training.record import EvaluationSummary
 from hpfl.training.state import TrainState
-from hpfl.training.watching import Watcher, figures_of
+from hpfl.training.watching import Watcher
 
 Listening = Callable[[int], None]
 """Told the port once the cloud listens."""
@@ -66,7 +66,7 @@ def run_cloud(
         board = _board(settings, experiment, deployment)
         deployment.executor.on_timing = board.took
         cloud = deployment.cloud
-        keepers = [AuditedStart(audit, cloud.run), ServedMetrics(cloud.metrics, settings.metrics)]
+        keepers = [AuditedStart(audit, cloud), ServedMetrics(cloud.metrics, settings.metrics)]
         listeners = _listeners(stop, keepers, [board, RunLog(), *watchers])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)
         state = recorder.open(deployment.start, resume=True)
@@ -108,8 +108,8 @@ def _heard_by(recorder: RunRecorder, deployment: Deployment) -> Parts:
         found = evaluate(params, round_number)
         if found is not None:
             ues = np.array(sorted(executor.figures), dtype=np.int64)
-            figures = figures_of(executor.evaluation())
-            recorder.evaluated(round_number, {name: values[ues] for name, values in figures.items()}, ues)
+            figures = {name: values[ues] for name, values in executor.evaluation().items()}
+            recorder.evaluated(round_number, figures, ues)
         return found
 
     return replace(deployment.parts, evaluate=told)
@@ -198,6 +198,7 @@ def _subject(settings: CloudNodeSettings, experiment: Experiment, deployment: De
     return Subject(
         config=config,
         spec=experiment.task.spec,
+        metrics=executor.metrics,
         facts=facts,
         ues={"ue": np.arange(config.network.num_ues), "edge": edges},
         evaluation=lambda _state: executor.evaluation(),

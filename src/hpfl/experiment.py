@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.arrays import IntArray
-from hpfl.assembly import fitted
+from hpfl.assembly import fitted, metrics_of
 from hpfl.config import Config, ConfigError, idle_settings, resolve, with_overrides
 from hpfl.data.dataset import Dataset, Progress
 from hpfl.data.federated import FederatedData
@@ -29,7 +29,7 @@ from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import AfterRound, train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
-from hpfl.training.watching import RunResult, Watcher, figures_of
+from hpfl.training.watching import RunResult, Watcher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ def _played(simulation: Simulation, recorder: RunRecorder, state: TrainState) ->
     numbers = simulation.dealt.ue_numbers
 
     def heard(round_number: int, evaluation: Evaluation, ues: IntArray) -> None:
-        recorder.evaluated(round_number, figures_of(evaluation), numbers[ues])
+        recorder.evaluated(round_number, evaluation, numbers[ues])
 
     parts = simulation.heard_by(heard)
 
@@ -207,6 +207,7 @@ def _subject(config: Config, simulation: Simulation, facts: Callable[[], dict[st
     return Subject(
         config=config,
         spec=simulation.task.spec,
+        metrics=metrics_of(config),
         facts=facts,
         ues={
             "ue": dealt.ue_numbers,

@@ -11,24 +11,21 @@ import torch
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Config
-from hpfl.learning import Evaluation, NonFiniteUpdateError, ParameterSpec
+from hpfl.learning import BoundMetric, Evaluation, NonFiniteUpdateError, ParameterSpec
 from hpfl.reporting.folder import SUMMARY, UES
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import RunStore
-from hpfl.reporting.summary import run_summary
+from hpfl.reporting.summary import run_summary, ue_figures
 from hpfl.reporting.table import write_table
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import AfterRound
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
-from hpfl.training.watching import Audience, Run, RunResult, Watcher, figures_of
+from hpfl.training.watching import Audience, Run, RunResult, Watcher
 
 Say = Callable[[str], None]
 Play = Callable[[TrainState, AfterRound], TrainState]
 """Plays rounds from a state on, tells of each, and gives the last state."""
-
-_FIRST_COLUMNS = ("personalised_accuracy", "global_accuracy", "meta_loss", "loss")
-"""Figures with which a table of UEs begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +39,7 @@ class Subject:
 
     config: Config
     spec: ParameterSpec
+    metrics: Sequence[BoundMetric]
     facts: Callable[[], Mapping[str, Any]]
     ues: Mapping[str, Any]
     evaluation: Callable[[TrainState], Evaluation]
@@ -165,7 +163,13 @@ class RunRecorder:
     def _summary(self) -> dict[str, Any]:
         config, spec = self._subject.config, self._subject.spec
         completed = len(self.records) >= config.training.rounds
-        told = run_summary(config, self.records, completed=completed, num_parameters=spec.num_parameters)
+        told = run_summary(
+            config,
+            self.records,
+            completed=completed,
+            num_parameters=spec.num_parameters,
+            metrics=self._subject.metrics,
+        )
         return {**told, **self._subject.facts()}
 
     def _write(self, result: RunResult) -> None:
@@ -191,10 +195,8 @@ class RunRecorder:
 
 def ue_table(ues: Mapping[str, Any], evaluation: Evaluation, joules: FloatArray) -> dict[str, Any]:
     """One row per UE, in the order of their numbers: who it is, its figures, the energy it spent (J)."""
-    figures = figures_of(evaluation)
-    first = {name: figures[name] for name in _FIRST_COLUMNS if name in figures}
     order = np.argsort(ues["ue"])
-    return {name: column[order] for name, column in {**ues, **first, **figures, "energy_j": joules}.items()}
+    return {name: column[order] for name, column in {**ues, **ue_figures(evaluation), "energy_j": joules}.items()}
 
 
 def on_device(state: TrainState, device: torch.device) -> TrainState:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from hpfl.deployment.audit import AuditLog
+from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
+from hpfl.deployment.real_executor import as_vector
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 from hpfl.training.watching import Run, Watcher
@@ -29,12 +29,11 @@ class AuditedStart(Watcher):
     """Begins the audit of a run that starts or goes on. Rounds are logged by who aggregates, before a model leaves."""
 
     audit: AuditLog
-    run_id: str
+    cloud: Cloud
 
     def started(self, run: Run) -> None:
         """Name the model that the run begins with."""
-        params = np.ascontiguousarray(run.state.params.detach().cpu().numpy())
-        self.audit.start(params, round_number=run.state.round, run=self.run_id)
+        self.audit.start(self.cloud.named(as_vector(run.state.params), round_number=run.state.round))
 
 
 @dataclass(frozen=True)

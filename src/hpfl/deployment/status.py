@@ -10,7 +10,7 @@ from typing import Any
 
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.real_executor import Timing
+from hpfl.deployment.round_timing import Timing
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 from hpfl.training.watching import Run, Watcher
@@ -67,7 +67,7 @@ class Board(Watcher):
         done, total = self._rounds
         state = "finished" if done >= total > 0 else "running"
         seconds = (self._latest.planned_s, self._latest.measured_s) if self._latest else (None, None)
-        received = sum(child.received_bytes for child in self._cloud.hub.children.values())
+        received = sum(child.stream.received_bytes for child in self._cloud.hub.children.values())
         first = Row(
             node="cloud",
             state=state,
@@ -91,7 +91,7 @@ class Board(Watcher):
             staleness=max(self._rounds[0] - held.tag.base_round, 0) if held else None,
             planned_s=planned_s,
             measured_s=measured_s,
-            received_bytes=child.received_bytes if child else 0,
+            received_bytes=child.stream.received_bytes if child else 0,
         )
 
     def _ue_row(self, name: str) -> Row:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import torch
 
     from hpfl.arrays import FloatArray, IntArray
-    from hpfl.learning import Evaluation
     from hpfl.training.record import RoundRecord
     from hpfl.training.state import TrainState
 
@@ -112,8 +111,3 @@ class Audience:
 def _failed(watcher: object, what: str, error: Exception) -> str:
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"watcher {type(watcher).__name__} failed in `{what}` ({why}) and is told nothing more; the run goes on"
-
-
-def figures_of(evaluation: Evaluation) -> dict[str, FloatArray]:
-    """The figures of an evaluation by name, one per UE."""
-    return dict(vars(evaluation))
