@@ -10,7 +10,7 @@ import pytest
 
 import hpfl
 
-PACKAGES = ("hpfl.planning", "hpfl.network")
+PACKAGES = ("hpfl.planning", "hpfl.network", "hpfl.training", "hpfl.simulation", "hpfl.reporting")
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -34,9 +34,19 @@ def test_planning_does_not_import_pytorch():
     assert told.strip() == "set()"
 
 
+def test_watchers_and_their_kind_are_known_without_pytorch():
+    code = "import sys, hpfl.simulation, hpfl.reporting; from hpfl.training import WATCHERS, Watcher; "
+    told = subprocess.run(
+        [sys.executable, "-c", code + "print('torch' in sys.modules)"], check=True, capture_output=True
+    )
+    assert told.stdout.strip() == b"False"
+
+
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
 def test_the_docs_import_from_these_packages_only_what_they_export(page):
     text = page.read_text(encoding="utf-8")
-    assert not re.findall(r"(?:from|import) hpfl\.(?:planning|network)\.\w+", text)
-    for package, names in re.findall(r"from (hpfl(?:\.planning|\.network)?) import ([\w, ]+)", text):
+    assert not re.findall(r"(?:from|import) hpfl\.(?:planning|network|training|simulation|reporting)\.\w+", text)
+    for package, names in re.findall(
+        r"from (hpfl(?:\.planning|\.network|\.training|\.simulation|\.reporting)?) import ([\w, ]+)", text
+    ):
         assert set(names.replace(" ", "").split(",")) <= set(importlib.import_module(package).__all__)

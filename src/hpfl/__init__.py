@@ -8,15 +8,17 @@ result.rounds, result.summary
 
 __version__ = "0.1.0"
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from hpfl.lazy import offered
 
 if TYPE_CHECKING:
     from hpfl.config import Config, ConfigError, load, preset
     from hpfl.data.dataset import DatasetError
     from hpfl.data.federated import FederatedData
-    from hpfl.experiment import Hooks, RunResult, run
+    from hpfl.experiment import Hooks, run
     from hpfl.planning import PLANNERS, Plan, PlanError, ProblemError, RoundProblem, plan
+    from hpfl.training.watching import RunResult, Watcher
 
 __all__ = [
     "PLANNERS",
@@ -30,6 +32,7 @@ __all__ = [
     "ProblemError",
     "RoundProblem",
     "RunResult",
+    "Watcher",
     "__version__",
     "load",
     "plan",
@@ -41,19 +44,9 @@ _KNOWN_BY = {
     "hpfl.config": ("Config", "ConfigError", "load", "preset"),
     "hpfl.data.dataset": ("DatasetError",),
     "hpfl.data.federated": ("FederatedData",),
-    "hpfl.experiment": ("Hooks", "RunResult", "run"),
+    "hpfl.experiment": ("Hooks", "run"),
     "hpfl.planning": ("PLANNERS", "Plan", "PlanError", "ProblemError", "RoundProblem", "plan"),
+    "hpfl.training.watching": ("RunResult", "Watcher"),
 }
 
-
-def __getattr__(name: str) -> object:
-    """What the package offers, imported when it is first asked for, so that planning starts without PyTorch."""
-    for module, names in _KNOWN_BY.items():
-        if name in names:
-            globals()[name] = found = getattr(import_module(module), name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = offered(__name__, _KNOWN_BY)  # planning starts without PyTorch

@@ -22,12 +22,12 @@ from hpfl.cli_running import run_with_display
 from hpfl.cli_theory import theory_command
 from hpfl.cli_timeline import timeline_command
 from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_toml
-from hpfl.experiment import RunResult
 from hpfl.planning.planners import PLANNERS
 from hpfl.reporting.compare import compare_command_output
 from hpfl.reporting.formats import number
 from hpfl.reporting.style import refuse_unknown_kind
 from hpfl.reporting.targets import LOSS, Target
+from hpfl.training.watching import RunResult
 
 app = typer.Typer(
     name="hpfl",

@@ -140,15 +140,14 @@ def cloud_command(
     after the round.
     """
     _prepare()
-    from hpfl.deployed import Stop, run_cloud, stopping_on_signals
+    from hpfl.deployed import run_cloud, stopping_on_signals
     from hpfl.deployment.settings import CloudNodeSettings
 
     settings: Any = _settings(CloudNodeSettings, file)
     settings.out = str(out.resolve()) if out else settings.out
     settings.paced = settings.paced and not no_pacing
     settings.serve = settings.serve or serve
-    stop = Stop()
-    with _refusing(), stopping_on_signals(stop):
+    with _refusing(), stopping_on_signals() as stop:
         completed = run_cloud(settings, stop=stop)
     if not completed:
         raise typer.Exit(130)

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from hpfl.cli_errors import refuse, reported
-from hpfl.cli_running import stopping_after_round
 from hpfl.reporting.style import FiguresUnavailableError
+from hpfl.stopping import stopping_after_round
 from hpfl.studies.altered import altered
 from hpfl.studies.cases import FULL, QUICK, Scale
 from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
@@ -104,14 +104,14 @@ def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: S
 
 def _run(parts: Sequence[Part], folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
     console = Console(stderr=True)
-    with stopping_after_round(console.print) as stops:
+    with stopping_after_round(console.print) as stop:
         return run_parts(
             parts,
             folder,
             device=device,
             data_dir=data_dir,
             workers=workers or min(os.cpu_count() or 1, MOST_WORKERS),
-            should_stop=lambda: bool(stops),
+            should_stop=lambda: stop.is_asked,
             console=console,
         )
 

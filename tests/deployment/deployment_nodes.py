@@ -149,7 +149,7 @@ class Nodes:
         return self.edges[number]
 
     def ue_settings(self, number, *, port=None):
-        edge = number // 2
+        edge = number // self.config.network.ues_of_edges[0]
         return UeNodeSettings(
             name=f"ue-{number}",
             number=number,

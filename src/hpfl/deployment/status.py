@@ -2,13 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.round_timing import Timing
+from hpfl.training.record import RoundRecord
+from hpfl.training.state import TrainState
+from hpfl.training.watching import Run, Watcher
 
 STATUS = "status.json"
 _EVERY_S = 0.3
@@ -27,8 +32,8 @@ class Row:
     received_bytes: int = 0
 
 
-class Board:
-    """Collects rows from the cloud and writes them to `status.json` a few times a second."""
+class Board(Watcher):
+    """Collects rows from the cloud and, while it is open, writes them to `status.json` a few times a second."""
 
     def __init__(self, cloud: Cloud, *, edges: Mapping[str, int], ues: Mapping[str, int], update_bytes: int) -> None:
         self._cloud = cloud
@@ -49,9 +54,13 @@ class Board:
             self._seconds[f"ue {ue}"] = (planned_s, timing.ue_measured_s[ue])
             self._delivered[ue] = self._delivered.get(ue, 0) + 1
 
-    def at(self, round_number: int, total: int) -> None:
-        """Note how far the run is."""
-        self._rounds = (round_number, total)
+    def started(self, run: Run) -> None:
+        """Note how far the run is when it begins or goes on."""
+        self._rounds = (run.state.round, run.rounds)
+
+    def round(self, state: TrainState, record: RoundRecord) -> None:
+        """Note how far the run is now."""
+        self._rounds = (state.round, self._rounds[1])
 
     def rows(self) -> list[Row]:
         """The cloud, the edges, the UEs."""
@@ -97,6 +106,16 @@ class Board:
             measured_s=measured_s,
             received_bytes=self._delivered.get(number, 0) * self._update_bytes,
         )
+
+    @contextmanager
+    def on_show(self, out: Path, loop: LoopThread) -> Iterator[None]:
+        """Write the rows to `out` whenever they have changed, and once more at the end."""
+        writing = loop.start(self.keep_writing(out))
+        try:
+            yield
+        finally:
+            writing.cancel()
+            write_status(out, self.text())
 
     async def keep_writing(self, out: Path) -> None:
         """Write the rows whenever they have changed, until cancelled."""

@@ -1,5 +1,6 @@
 """How good the model is for the UEs: all of them, or a sample drawn once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,13 @@ from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_du
 from hpfl.training.kept import kept_of
 from hpfl.training.state import TrainState
 
+Told = Callable[[int, Evaluation, IntArray], None]
+"""Hears of every evaluation: the round after which it was, the figures, and where in the fleet the UEs are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all)."""
+    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all); `told` hears of every round's."""
 
     config: Config
     cohort: Computes
@@ -22,13 +26,16 @@ class Evaluator:
     ues: IntArray | None
     num_ues: int
     metrics: tuple[BoundMetric, ...]
+    told: Told = lambda round_number, evaluation, ues: None
 
     def summary(self, state: TrainState) -> EvaluationSummary | None:
         """The means, in the rounds that are evaluated."""
         every, rounds = self.config.evaluation.every, self.config.training.rounds
         if not evaluation_is_due(state.round, every=every, rounds=rounds):
             return None
-        return summary_of(self._evaluation(state), self.metrics)
+        found = self._evaluation(state)
+        self.told(state.round, found, np.arange(self.num_ues) if self.ues is None else self.ues)
+        return summary_of(found, self.metrics)
 
     def everyone(self, state: TrainState) -> Evaluation:
         """One figure per UE; NaN for those that are not evaluated."""

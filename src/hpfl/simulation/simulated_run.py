@@ -1,7 +1,7 @@
 """From a configuration and a data set to everything a simulated run needs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -28,7 +28,7 @@ from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
-from hpfl.simulation.evaluator import Evaluator
+from hpfl.simulation.evaluator import Evaluator, Told
 from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import summary_columns
@@ -39,7 +39,10 @@ from hpfl.training.state import TrainState
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A run that is ready to start: who the UEs are, what they learn, and who plays the round."""
+    """A run that is ready to start: who the UEs are, what they learn, and who plays the round.
+
+    `heard_by` gives the same parts where every evaluation is told, UE by UE.
+    """
 
     task: Task
     fleet: Fleet
@@ -48,6 +51,7 @@ class Simulation:
     settings: CloudSettings
     start: TrainState
     evaluate_ues: Callable[[TrainState], Evaluation]
+    heard_by: Callable[[Told], Parts]
 
 
 def build_simulation(
@@ -73,21 +77,23 @@ def build_simulation(
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
     executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record)
+    parts = Parts(
+        executor=executor,
+        planner=PLANNERS.get(config.planning.planner),
+        evaluate=evaluate.summary,
+        streams=streams,
+        stopwatch=stopwatch,
+        columns=summary_columns(evaluate.metrics),
+    )
     return Simulation(
         task=task,
         fleet=fleet,
         dealt=dealt,
-        parts=Parts(
-            executor=executor,
-            planner=PLANNERS.get(config.planning.planner),
-            evaluate=evaluate.summary,
-            streams=streams,
-            stopwatch=stopwatch,
-            columns=summary_columns(evaluate.metrics),
-        ),
+        parts=parts,
         settings=cloud_settings(config),
         start=start_state(params, config).but(kept=first_rows(sending, params, fleet.num_ues)),
         evaluate_ues=evaluate.everyone,
+        heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),
     )
 
 

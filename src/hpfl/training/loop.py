@@ -20,7 +20,7 @@ from hpfl.training.record import RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
 from hpfl.training.update_fates import chronicle
 
-Watcher = Callable[[TrainState, RoundRecord], bool]
+AfterRound = Callable[[TrainState, RoundRecord], bool]
 """Told after every round; answers whether to go on."""
 
 Evaluate = Callable[[TrainState], EvaluationSummary | None]
@@ -39,8 +39,8 @@ class Parts:
     columns: tuple[str, ...] = summary_columns()
 
 
-def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: Watcher) -> TrainState:
-    """Play rounds until there have been `settings.rounds`, or the watcher says stop."""
+def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: AfterRound) -> TrainState:
+    """Play rounds until there have been `settings.rounds`, or `watch` says stop."""
     while state.round < settings.rounds:
         state, record = play_round(state, parts, settings)
         if not watch(state, record):
