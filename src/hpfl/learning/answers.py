@@ -1,35 +1,26 @@
 """What a cohort is asked with and what it answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from hpfl.arrays import FloatArray
 from hpfl.learning.batches import Samples, Segments
+from hpfl.learning.kept import Kept
 
 
 @dataclass(frozen=True)
 class CohortUpdates:
     """What the groups (edges) of a cohort send upward."""
 
-    update: Tensor  # [groups, P]: weighted mean over a group's UEs of (w_start - w_end) / outer_lr
+    update: Tensor  # [groups, P]: weighted mean over a group's UEs of (w_start - w_end) / outer_lr, as it arrives
     importance: FloatArray  # [groups]: squared norm of each update
     loss: FloatArray  # [groups]: weighted mean of f_i(w); NaN for a group without UEs
     meta_loss: FloatArray  # [groups]: weighted mean of F_i(w), on the query batch
-    per_ue: Tensor | None = None  # [n, P] in the order of `ues`, where asked for
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Per-UE figures [N]; those on test samples are NaN for a UE without, accuracies where targets are not classes."""
-
-    loss: FloatArray  # f_i(w) on the training shard
-    meta_loss: FloatArray  # F_i(w) on the training shard
-    personalised_accuracy: FloatArray  # on the UE's own test samples, after adaptation on its training shard
-    global_accuracy: FloatArray  # the same without adaptation
-    personalised_test_loss: FloatArray  # mean loss on the UE's own test samples, after adaptation
-    test_loss: FloatArray  # the same without adaptation
+    per_ue: Tensor | None = None  # [n, P] in the order of `ues`, as they arrive, where asked for
+    kept: Kept = field(default_factory=Kept)  # what the UEs keep now, in the order of `ues`
+    shares: FloatArray | None = None  # [n]: each UE's weight in its group, beside `per_ue`
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ class LocalTraining:
         """The batches a UE draws for one local step; full batches are all the same one."""
         if self.batch_size is None or self.batches == "shared" or not self.adapts:
             return ("support",)
-        return ("support", "query") if self.objective == "first-order" else ("support", "query", "hessian")
+        needed: tuple[Role, ...] = OBJECTIVES.part(self.objective).traits["roles"]
+        return needed
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,10 @@ class MetaGradient:
 
 Objective = Callable[[Calculus, Any, LocalTraining], MetaGradient]
 
-OBJECTIVES: Registry[Objective] = Registry("objective")
+OBJECTIVES: Registry[Objective] = Registry(
+    "objective", traits={"roles": ("support", "query", "hessian"), "twice": False, "differences": False}
+)
+"""Traits: the batches (`roles`) it needs, whether it differentiates `twice`, and whether it takes `differences`."""
 
 
 def adapted(calculus: Calculus, start: Any, training: LocalTraining, *, keep: bool) -> tuple[Any, list[Gradient]]:

@@ -11,6 +11,7 @@ from hpfl.assembly import (
     deal,
     fleet_spec,
     local_training,
+    metrics_of,
     products,
     sample_cost,
     start_state,
@@ -20,7 +21,7 @@ from hpfl.assembly import (
 from hpfl.config import Config, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
-from hpfl.learning import Cohort, Evaluation, Task, TestData
+from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
 from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.planning.planners import PLANNERS
@@ -28,6 +29,7 @@ from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator
 from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
+from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.loop import Parts
 from hpfl.training.state import TrainState
 
@@ -77,6 +79,7 @@ def build_simulation(
             evaluate=evaluate.summary,
             streams=streams,
             stopwatch=stopwatch,
+            columns=summary_columns(evaluate.metrics),
         ),
         settings=cloud_settings(config),
         start=start_state(params, config),
@@ -86,10 +89,10 @@ def build_simulation(
 
 def _cohorts(
     config: Config, task: Task, dataset: Dataset, dealt: Dealt, *, device: torch.device, dtype: torch.dtype
-) -> tuple[Cohort, Evaluator]:
+) -> tuple[Computes, Evaluator]:
     """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
     ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues
-    test_shards = dealt.test_shards
+    metrics, test_shards = metrics_of(config), dealt.test_shards
     if 0 < count < num_ues:
         ues = Streams(config.training.seed).at("evaluation").choice(num_ues, count)
         test_shards = test_shards.take(ues)
@@ -99,8 +102,8 @@ def _cohorts(
         test_shards,
     )
 
-    def cohort(shards: Shards, test: TestData | None) -> Cohort:
-        return Cohort(
+    def cohort(shards: Shards, test: TestData | None) -> Computes:
+        return make_cohort(
             task,
             local_training(config),
             inputs=torch.from_numpy(to_float(dataset, dataset.inputs[shards.order])),
@@ -111,8 +114,9 @@ def _cohorts(
             dtype=dtype,
             memory_gb=config.learning.memory_gb,
             products=products(config),
+            metrics=metrics,
         )
 
     trained = cohort(dealt.shards, test if ues is None else None)
     evaluated = trained if ues is None else cohort(dealt.shards.take(ues), test)
-    return trained, Evaluator(config=config, cohort=evaluated, test=test, ues=ues, num_ues=num_ues)
+    return trained, Evaluator(config=config, cohort=evaluated, test=test, ues=ues, num_ues=num_ues, metrics=metrics)
