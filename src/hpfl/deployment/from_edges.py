@@ -31,7 +31,8 @@ class FromEdges:
             raise RefusedError("unexpected", "visitors ask an edge")
 
     def attached(self, side: ParentSide, child: Child) -> None:
-        """The round gives it the model."""
+        """The round sees it and gives it the model."""
+        side.gathering.changed.set()
 
     def gone(self, side: ParentSide, child: Child) -> None:
         """What an edge held has gone with it, until it says so again."""

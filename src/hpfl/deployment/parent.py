@@ -108,7 +108,7 @@ class ParentSide:
     def hand_out(self, children: list[Child]) -> None:
         """Send the current model, unless there is a newer one before it is a child's turn."""
         model = self.model
-        if model is not None:
+        if model is not None and children:
             self.sent.update({child.number: child for child in children})
             self.hub.send_all(model.frames(pb.TRAIN), children, at_once=self.at_once, still=lambda: self.model is model)
 
@@ -183,8 +183,7 @@ class ParentSide:
         return tag.by(self.name)
 
     def attached(self, child: Child) -> None:
-        """The next round will see it; what it needs before is sent."""
-        self.gathering.changed.set()
+        """A new child, or a visitor, is there."""
         self._ways.attached(self, child)
 
     def detached(self, child: Child) -> None:
