@@ -20,7 +20,6 @@ from hpfl.learning import (
 )
 from hpfl.learning import recorded as recorded_cohort
 from hpfl.learning.metrics import TestOutputs, columns_of
-from hpfl.options import Options, option
 from hpfl.registry import Registry, part
 
 SIZES = np.array([3, 0, 8, 4, 6, 2, 5])  # test samples per UE
@@ -30,19 +29,14 @@ def training() -> LocalTraining:
     return LocalTraining(inner_lr=0.3, outer_lr=0.5)
 
 
-class ConfidenceOptions(Options):
-    power: int = option(1, "power of the probability", ge=1)
-
-
-@part(options=ConfidenceOptions, worst="high")
-def confidence(tests: TestOutputs, *, options: ConfidenceOptions) -> Tensor:
+@part(worst="high")
+def confidence(tests: TestOutputs) -> Tensor:
     """Mean probability of the likeliest class."""
-    return tests.mean(tests.outputs.softmax(-1).amax(-1) ** options.power)
+    return tests.mean(tests.outputs.softmax(-1).amax(-1))
 
 
-def bound(**options: int) -> BoundMetric:
-    found = METRICS.part("test_learning_metrics:confidence")
-    return BoundMetric.of(found, found.read(options))
+def bound() -> BoundMetric:
+    return BoundMetric.of(METRICS.part("test_learning_metrics:confidence"))
 
 
 def made_up(name: str) -> tuple[object, TestData]:
@@ -54,12 +48,12 @@ def made_up(name: str) -> tuple[object, TestData]:
 @pytest.mark.parametrize("name", ["mlp", "lenet5"])
 def test_a_metric_of_ones_own_is_what_one_would_compute_ue_by_ue(name: str, layerwise: bool) -> None:
     example, test = made_up(name)
-    cohort = example.cohort(training(), layerwise=layerwise, metrics=(*DEFAULT_METRICS, bound(power=2)))
+    cohort = example.cohort(training(), layerwise=layerwise, metrics=(*DEFAULT_METRICS, bound()))
     found = cohort.evaluate(example.start, test, inner_lr=0.4)
     assert list(found) == [*columns_of(DEFAULT_METRICS), "personalised_confidence", "global_confidence"]
     for ue, size in enumerate(SIZES):
         outputs = example.task.outputs(example.start, example.inputs[ue : ue + size])
-        expected = float((outputs.softmax(-1).amax(-1) ** 2).mean()) if size else np.nan
+        expected = float(outputs.softmax(-1).amax(-1).mean()) if size else np.nan
         assert found["global_confidence"][ue] == pytest.approx(expected, nan_ok=True)
     measured = SIZES > 0
     assert (found["personalised_confidence"][measured] != found["global_confidence"][measured]).all()
@@ -105,6 +99,21 @@ def test_without_an_engine_the_loss_is_the_tasks_own() -> None:
     outputs = example.task.outputs(example.start, example.inputs[2:10]).detach().unsqueeze(0)
     own = TestOutputs(outputs, example.targets[2:10].unsqueeze(0), torch.full((1, 8), 0.125), example.task)
     assert float(own.loss()) == pytest.approx(found.test_loss[2])
+
+
+def test_a_metric_is_called_with_its_options() -> None:
+    options = pytest.importorskip("hpfl.options", exc_type=ImportError)  # a machine that only learns has no pydantic
+
+    class Power(options.Options):
+        power: int = options.option(1, "power of the loss", ge=1)
+
+    registry: Registry[object] = Registry("metric", traits=METRICS.traits)
+    registry.register("mine", options=Power)(lambda tests, *, options: tests.loss() ** options.power)
+    example, test = made_up("mlp")
+    found = registry.part("mine")
+    metrics = (*DEFAULT_METRICS, BoundMetric.of(found, found.read({"power": 2})))
+    figures = example.cohort(training(), metrics=metrics).evaluate(example.start, test, inner_lr=0.4)
+    np.testing.assert_allclose(figures.global_mine, figures.test_loss**2)
 
 
 def test_a_metric_that_names_no_columns_is_called_by_its_name() -> None:
