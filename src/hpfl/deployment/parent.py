@@ -91,6 +91,7 @@ class ParentSide:
         self._settings = settings
         self._ways = ways
         self._gather_until_s = 0.0
+        self._columns = experiment.columns
         self.hub = Hub(self, roster, fingerprint=experiment.fingerprint, limits=settings.limits, metrics=self.metrics)
 
     async def start(self) -> int:
@@ -154,7 +155,7 @@ class ParentSide:
         self, model: NamedModel, *, within_s: float, is_over: Callable[[], bool] = lambda: False
     ) -> dict[int, Any]:
         """Every UE's figures of a model, as far as they come in time and those who were asked stay."""
-        evaluating = self.evaluating = Evaluating(model.tag)
+        evaluating = self.evaluating = Evaluating(model.tag, self._columns)
         asked = dict(self.hub.children)
         self.hub.send_all(model.frames(pb.EVALUATE), list(asked.values()), at_once=self.at_once)
 

@@ -16,7 +16,6 @@ from hpfl.deployment.own_data import own_data
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, UeNodeSettings
 from hpfl.deployment.ue import Ue
 from hpfl.deployment.visiting import global_model
-from hpfl.learning import Evaluation
 
 
 async def run_edge(settings: EdgeNodeSettings) -> None:
@@ -48,10 +47,10 @@ async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
             params = await global_model(settings, experiment, num_samples=learner.num_samples)
     except TimeoutError:
         raise NobodyError(f"no model came from {settings.edge} for {settings.timing.patience_s:g} s") from None
-    figures = Evaluation(*learner.evaluate(params))
+    accuracies = learner.accuracies(params)
     out.parent.mkdir(parents=True, exist_ok=True)
     safetensors.torch.save_file(learner.named(learner.adapted(params)), out, metadata={"format": "pt"})
-    return float(figures.global_accuracy), float(figures.personalised_accuracy)
+    return accuracies
 
 
 def make_learner(settings: UeNodeSettings) -> tuple[Experiment, Learner]:

@@ -14,7 +14,6 @@ from hpfl.deployment.audit import Aggregated, AuditLog, Uploaded
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
-from hpfl.deployment.evaluating import COLUMNS
 from hpfl.deployment.measured_timeline import RoundTimes, stretches
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node_parts import LinkModel, sketch_width
@@ -23,10 +22,10 @@ from hpfl.deployment.round_costs import computed_j, delivered_j, sketch_bits, ue
 from hpfl.deployment.round_timing import Timing, timing_of
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector
-from hpfl.learning import Evaluation
+from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.planning.problem import Plan
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
 from hpfl.training.loop import received
-from hpfl.training.record import EvaluationSummary, summary_of
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 _DIGEST = "digest"  # of the model each edge holds, in the executor's memory between rounds
@@ -51,6 +50,7 @@ class DeployedExecutor:
     outer_lr: float
     staleness_bound: int
     audit: AuditLog | None = None
+    metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
     timings: list[Timing] = field(default_factory=list)
     figures: dict[int, Any] = field(default_factory=dict)
     on_timing: Callable[[Timing], None] = lambda timing: None
@@ -152,14 +152,15 @@ class DeployedExecutor:
         if not found:
             return None
         self.figures = found
-        return summary_of(self.evaluation())
+        return summary_of(self.evaluation(), self.metrics)
 
     def evaluation(self) -> Evaluation:
         """The newest figures of every UE; NaN for those that never reported."""
-        table = np.full((self.links.config.network.num_ues, COLUMNS), np.nan)
+        columns = columns_of(self.metrics)
+        table = np.full((self.links.config.network.num_ues, len(columns)), np.nan)
         for ue, row in self.figures.items():
             table[ue] = row
-        return Evaluation(*np.ascontiguousarray(table.T))
+        return Evaluation(dict(zip(columns, np.ascontiguousarray(table.T), strict=True)))
 
     def _named(self, state: TrainState) -> NamedModel:
         return self.cloud.named(as_vector(state.params), round_number=state.round)

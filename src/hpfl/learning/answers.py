@@ -24,18 +24,6 @@ class CohortUpdates:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Per-UE figures [N]; those on test samples are NaN for a UE without, accuracies where targets are not classes."""
-
-    loss: FloatArray  # f_i(w) on the training shard
-    meta_loss: FloatArray  # F_i(w) on the training shard
-    personalised_accuracy: FloatArray  # on the UE's own test samples, after adaptation on its training shard
-    global_accuracy: FloatArray  # the same without adaptation
-    personalised_test_loss: FloatArray  # mean loss on the UE's own test samples, after adaptation
-    test_loss: FloatArray  # the same without adaptation
-
-
-@dataclass(frozen=True)
 class TestData:
     """Test samples arranged as their shards say, shared by all evaluations of a run."""
 

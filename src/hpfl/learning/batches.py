@@ -162,6 +162,13 @@ def loss_weights(targets: Tensor, weights: Tensor, mass: Mass | None) -> Tensor:
     return torch.where(total != 0, weights / total, 0.0)
 
 
+def weighed_rows(targets: Tensor, weights: Tensor, mass: Mass | None) -> Tensor:
+    """The same for many UEs, [u, n]."""
+    if mass is None:
+        return weights
+    return torch.stack([loss_weights(*pair, mass) for pair in zip(targets, weights, strict=True)])
+
+
 def spread(total: int, count: int) -> Tensor:
     """At most `count` places from 0 to `total - 1`, evenly far apart."""
     return torch.linspace(0, total - 1, min(count, total), dtype=torch.float64).long()

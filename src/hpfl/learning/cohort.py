@@ -5,24 +5,26 @@ updates = cohort.updates(w, ues=ues, groups=edge_of_ue[ues], num_groups=K, strea
 """
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning.answers import CohortUpdates, Evaluation, TestData
+from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.batches import Batch, Samples, Segments
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
 from hpfl.learning.cohort_round import Answer, CohortRound, Request, reported
 from hpfl.learning.engine import Engine, Sums, try_one
+from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.faults import LearningError
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.kept import Kept
 from hpfl.learning.local_batches import LocalBatches
 from hpfl.learning.method import Method, is_objective, roles_of
+from hpfl.learning.metrics import DEFAULT_METRICS, LOSS_COLUMNS, BoundMetric, columns_of, figures_of
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.packing import Layout, Limit, whole_batch
 from hpfl.learning.placement import Placement, converted, per_ue_bytes, room_beside
@@ -58,13 +60,15 @@ class Cohort:
         layerwise: bool = True,
         chunk: int | None = None,
         products: Products = "full",
+        metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS,
     ) -> None:
         """Arrange the data on a device; `memory_gb` bounds what is taken there, beyond one UE at a time.
 
         `method` and `uplink` are the UE's side of a round; without, it is the objective that `training` names, and
         updates arrive as they are. `test` is what evaluations will be asked with, and stays on the device where it
-        fits. `layerwise = False` keeps to the general engine, `chunk` bounds the UEs computed at once: both change
-        speed and rounding only. `products` of "tf32" or "bf16", on a GPU, round their factors to about three digits.
+        fits; `metrics` are measured on it. `layerwise = False` keeps to the general engine, `chunk` bounds the UEs
+        computed at once: both change speed and rounding only. `products` of "tf32" or "bf16", on a GPU, round their
+        factors to about three digits.
         """
         self._device = torch.device(device)
         if method is not None and is_objective(method):
@@ -75,7 +79,7 @@ class Cohort:
         samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
         samples = converted(replace(samples, mass=self.task.mass), memory_gb)
         check_model(self.task, samples.example(_TRIED)[0], samples.targets)
-        self.chunk, self.products = chunk, products
+        self.chunk, self.products, self.metrics = chunk, products, metrics
         room = room_beside(samples, memory_gb, inputs, targets)
         self.engine, padding = self._engine_for(samples, method, layerwise=layerwise)
         self.data = Placement(samples, room, padding=padding, batch_size=training.batch_size)
@@ -128,11 +132,11 @@ class Cohort:
     def evaluate(
         self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1, kept: Kept | None = None
     ) -> Evaluation:
-        """Losses and accuracies of every UE with samples at `params` [P], and at its personal model."""
+        """Losses and metrics of every UE with samples at `params` [P], and at its personal model."""
         params = params.to(self.device, self.data.samples.dtype)
         samples, training = self.data.tests(test), self.adapting(inner_lr, inner_steps)
         rows = self.sending.rows_of(kept, params, np.zeros(self.num_ues, dtype=np.int64))
-        figures = params.new_full((len(fields(Evaluation)), self.num_ues), torch.nan)
+        figures = params.new_full((len(columns_of(self.metrics)), self.num_ues), torch.nan)
         self.data.pack()
         ues = np.flatnonzero(self.data.samples.shards.sizes)
         with repeatable(self.products, self.device):
@@ -143,7 +147,7 @@ class Cohort:
                 own = ues[at]
                 found = self._evaluated(params, own, samples, training, rows.rows(own).method)
                 figures[:, torch.from_numpy(own).to(self.device)] = found
-        return evaluation_of(figures, samples)
+        return self.evaluation_of(figures, samples)
 
     def adapting(self, inner_lr: float, inner_steps: int) -> LocalTraining:
         """The local training of an evaluation."""
@@ -189,7 +193,19 @@ class Cohort:
         """Figures [figures, u] of UEs of one bucket."""
         own_tests = whole_batch(tests, ues, max(most or int(tests.shards.sizes[ues].max()), 1))
         rows = None if kept is None else kept.to(params)
-        return self.engine.evaluation(params, self.data.whole_batch(ues), own_tests, training, rows).stacked()
+        return self.figures(params, self.data.whole_batch(ues), own_tests, training, rows)
+
+    def figures(
+        self, params: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
+    ) -> Tensor:
+        """All figures [columns, u] of a chunk on its training and test samples."""
+        return figures_of(self.engine.evaluation(params, train, test, training, kept), self.metrics)
+
+    def evaluation_of(self, figures: Tensor, tests: Samples) -> Evaluation:
+        """Figures [columns, N] on the host, by name; those on test samples are NaN for a UE without."""
+        without = torch.from_numpy(tests.shards.sizes == 0).to(figures.device)
+        figures[len(LOSS_COLUMNS) :, without] = torch.nan
+        return Evaluation(dict(zip(columns_of(self.metrics), figures.double().cpu().numpy(), strict=True)))
 
     def _engine_for(self, samples: Samples, method: Method | None, *, layerwise: bool) -> tuple[Engine, float]:
         """The engine, and the share of padding that suits it."""
@@ -228,9 +244,3 @@ class Cohort:
             return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples)
 
         return limit
-
-
-def evaluation_of(figures: Tensor, tests: Samples) -> Evaluation:
-    """Figures [figures, N] on the host; those on test samples are NaN for a UE without."""
-    figures[2:, torch.from_numpy(tests.shards.sizes == 0).to(figures.device)] = torch.nan
-    return Evaluation(*figures.double().cpu().numpy())

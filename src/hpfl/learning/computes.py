@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning.answers import CohortUpdates, Evaluation, TestData
+from hpfl.learning.answers import CohortUpdates, TestData
+from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.kept import Kept
 from hpfl.rng import Streams
 

@@ -12,10 +12,10 @@ from torch.func import grad_and_value, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hpfl.learning.batches import Batch, loss_weights
-from hpfl.learning.engine import ChunkEvaluation, Losses, Sums, try_one
+from hpfl.learning.engine import Losses, Sums, try_one
 from hpfl.learning.faults import LearningError
-from hpfl.learning.losses import correct
 from hpfl.learning.method import Method, descended
+from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import OBJECTIVES, Gradient, LocalTraining, Role, adapted
 from hpfl.learning.task import ParameterSpec, Task
 
@@ -143,10 +143,12 @@ class GeneralEngine:
 
     def evaluation(
         self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
-    ) -> ChunkEvaluation:
-        """Losses and accuracies of a chunk before and after adaptation on the whole training shards."""
+    ) -> Tested:
+        """Losses before and after adaptation on the whole training shards, and what both models say of the tests."""
         engine, own = replace(self, training=training), self._rows(kept, parameters, _arrays(train))
-        return ChunkEvaluation(*engine._each(engine._evaluate, parameters, False, (_arrays(train), _arrays(test), own)))
+        found = engine._each(engine._evaluate, parameters, False, (_arrays(train), test.inputs, own))
+        tests = (TestOutputs(out, test.targets, test.weights, self.task, self._losses_on(test)) for out in found[2:])
+        return Tested(*found[:2], *tests)
 
     def _rows(self, kept: Tensor | None, params: Tensor, batch: Arrays) -> Tensor:
         """What each UE of a chunk keeps, [u, S]; those whose rows are not given begin."""
@@ -155,6 +157,15 @@ class GeneralEngine:
             return params.new_empty(count, 0) if kept is None else kept
         first = self.method.first_kept(params if params.ndim == 1 else params[0], self.task.spec)
         return first.expand(count, -1)
+
+    def _losses_on(self, test: Batch) -> Callable[[Tensor], Tensor]:
+        """Mean losses [u] of outputs [u, n, ...]."""
+
+        def losses(outputs: Tensor) -> Tensor:
+            found: Tensor = self._each(self._test_loss, outputs, True, (test.targets, test.weights))[0]
+            return found
+
+        return losses
 
     def _each(self, function: Callable[..., tuple[Tensor, ...]], parameters: Tensor, rows: bool, data: Any) -> Any:
         # fused kernels of attention and of recurrent layers cannot be differentiated twice
@@ -183,14 +194,13 @@ class GeneralEngine:
         local = self.method.local(steps, start, kept, self.training)
         return local.direction, local.kept, local.loss, local.meta_loss
 
-    def _evaluate(self, parameters: Tensor, data: tuple[Arrays, Arrays, Tensor]) -> tuple[Tensor, ...]:
-        train, test, kept = data
+    def _evaluate(self, parameters: Tensor, data: tuple[Arrays, Tensor, Tensor]) -> tuple[Tensor, ...]:
+        train, inputs, kept = data
         calculus = FlatCalculus(self.task, {"support": train})
         theta, loss = self._personal(calculus, parameters, kept)
         meta_loss = calculus.loss(theta)
         loss = meta_loss if loss is None else loss
-        (after, test_loss_after), (before, test_loss) = (self._tested(point, test) for point in (theta, parameters))
-        return loss, meta_loss, after, before, test_loss_after, test_loss
+        return loss, meta_loss, self.task.outputs(theta, inputs), self.task.outputs(parameters, inputs)
 
     def _personal(self, ue: FlatCalculus, params: Tensor, kept: Tensor) -> tuple[Tensor, Tensor | None]:
         """The model a UE is evaluated with, and its loss before; None: nothing came between."""
@@ -199,13 +209,10 @@ class GeneralEngine:
         theta, path = adapted(ue, params, self.training, keep=False)
         return theta, path[0].loss if path else None
 
-    def _tested(self, parameters: Tensor, test: Arrays) -> tuple[Tensor, Tensor]:
-        """Accuracy (NaN where targets are not classes) and loss on test samples."""
-        inputs, targets, weights = test
-        outputs = self.task.outputs(parameters, inputs)
-        hits = correct(outputs, targets)
-        losses = (self.task.loss(outputs, targets) * loss_weights(targets, weights, self.task.mass)).sum()
-        return weights.sum() * torch.nan if hits is None else (hits * weights).sum(), losses
+    def _test_loss(self, outputs: Tensor, test: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+        """Mean loss of outputs [n, ...] for targets and weights of one UE."""
+        targets, weights = test
+        return ((self.task.loss(outputs, targets) * loss_weights(targets, weights, self.task.mass)).sum(),)
 
 
 def _without_cudnn() -> AbstractContextManager[None]:

@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning.answers import CohortUpdates, Evaluation, TestData
-from hpfl.learning.batches import Samples
+from hpfl.learning.answers import CohortUpdates, TestData
+from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.chain.chain_engine import ChainEngine
-from hpfl.learning.cohort import Cohort, evaluation_of
+from hpfl.learning.cohort import Cohort
 from hpfl.learning.cohort_round import Request, reported
 from hpfl.learning.computes import Computes
+from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.kept import Kept
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.packing import Store, whole_batch
@@ -92,7 +93,7 @@ class RecordedCohort:
         with repeatable(cohort.products, self.device):
             replay = self._evaluation(params, samples, training)
             if replay is not None:
-                return evaluation_of(replay.run(params), samples)
+                return cohort.evaluation_of(replay.run(params), samples)
         return cohort.evaluate(params, test, inner_lr=inner_lr, inner_steps=inner_steps, kept=kept)
 
     def _replay(self, start: Tensor, num_groups: int, taking_part: int) -> Replay | None:
@@ -108,9 +109,9 @@ class RecordedCohort:
         return self.replays[num_groups]
 
     def _evaluation(self, start: Tensor, tests: Samples, training: LocalTraining) -> EvaluationReplay | None:
-        """A recorded evaluation, where all UEs have samples and the test samples stay on the GPU."""
-        data = self.cohort.data
-        if not data.stay(tests) or not data.samples.shards.sizes.all():
+        """A recorded evaluation, where all UEs have samples, the tests stay on the GPU, and the metrics allow it."""
+        data, allowed = self.cohort.data, all(metric.recordable for metric in self.cohort.metrics)
+        if not allowed or not data.stay(tests) or not data.samples.shards.sizes.all():
             return None
         kind, trial = ("evaluate", training.inner_steps), self.cohort.evaluation_trial(start, tests, training)
         parts = self._recordable(kind, start, trial)
@@ -121,8 +122,12 @@ class RecordedCohort:
             self._pool = self._pool or Pool()
             sizes, members = tests.shards.sizes, parts[1].layout.members
             batches = [whole_batch(tests, own, max(int(sizes[own].max()), 1)) for own in members]
+
+            def evaluated(model: Tensor, train: Batch, test: Batch) -> Tensor:
+                return self.cohort.figures(model, train, test, training)
+
             record = EvaluationReplay.record
-            self.evaluations[key] = record(*parts, start, tests=batches, training=training, pool=self._pool)
+            self.evaluations[key] = record(evaluated, parts[1], start, tests=batches, pool=self._pool)
         return self.evaluations[key]
 
     def _recordable(self, kind: object, start: Tensor, trial: Trial) -> tuple[ChainEngine, Store] | None:

@@ -6,9 +6,9 @@ import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Config
-from hpfl.learning import Computes, Evaluation, TestData
+from hpfl.learning import BoundMetric, Computes, Evaluation, TestData
+from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_of
 from hpfl.training.kept import kept_of
-from hpfl.training.record import EvaluationSummary, summary_of
 from hpfl.training.state import TrainState
 
 
@@ -21,19 +21,21 @@ class Evaluator:
     test: TestData
     ues: IntArray | None
     num_ues: int
+    metrics: tuple[BoundMetric, ...]
 
     def summary(self, state: TrainState) -> EvaluationSummary | None:
         """The means, in the rounds that are evaluated."""
-        if state.round % self.config.evaluation.every and state.round != self.config.training.rounds:
+        every, rounds = self.config.evaluation.every, self.config.training.rounds
+        if not evaluation_is_due(state.round, every=every, rounds=rounds):
             return None
-        return summary_of(self._evaluation(state))
+        return summary_of(self._evaluation(state), self.metrics)
 
     def everyone(self, state: TrainState) -> Evaluation:
         """One figure per UE; NaN for those that are not evaluated."""
         found = self._evaluation(state)
         if self.ues is None:
             return found
-        return Evaluation(**{name: self._spread(values) for name, values in vars(found).items()})
+        return Evaluation({name: self._spread(values) for name, values in found.items()})
 
     def _evaluation(self, state: TrainState) -> Evaluation:
         settings = self.config.evaluation

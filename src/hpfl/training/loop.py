@@ -14,8 +14,9 @@ from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.planning.rules import LARGEST
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose, remembered, step
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
 from hpfl.training.present_edges import nobody, over_all, without_absent
-from hpfl.training.record import EvaluationSummary, RoundRecord
+from hpfl.training.record import RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
 from hpfl.training.update_fates import chronicle
 
@@ -28,13 +29,14 @@ Evaluate = Callable[[TrainState], EvaluationSummary | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Who plays the round."""
+    """Who plays the round, and by which names its record tells of evaluations."""
 
     executor: Executor
     planner: Planner
     evaluate: Evaluate
     streams: Streams
     stopwatch: Callable[[], float]
+    columns: tuple[str, ...] = summary_columns()
 
 
 def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: Watcher) -> TrainState:
@@ -78,7 +80,8 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     evaluation = parts.evaluate(after)
     marks = chronicle(before, after, observation, outcome, told & ~aggregated)
     marks["shares"] = tuple(taken.shares.values())
-    return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, **_shown(evaluation)})
+    shown = dict.fromkeys(parts.columns) | dict(evaluation or {})
+    return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
 
 
 def _planned(
@@ -124,10 +127,6 @@ def _newest(*found: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 def _or_none(mask: BoolArray | None, like: BoolArray) -> BoolArray:
     return np.zeros_like(like) if mask is None else mask
-
-
-def _shown(evaluation: EvaluationSummary | None) -> dict[str, float]:
-    return {} if evaluation is None else vars(evaluation)
 
 
 def _record(
