@@ -15,6 +15,8 @@ from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning.sending import Sending
+from hpfl.learning.uplink import IDENTITY
 from hpfl.network.channel import CHANNELS, ChannelSettings
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.path_losses import PATH_LOSSES, PathGain, Site
@@ -24,6 +26,7 @@ from hpfl.planning.estimates import UNPRICED
 from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
+from hpfl.training.combine import COMBINES
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import check_columns
 from hpfl.training.state import TrainState, initial_state
@@ -193,7 +196,7 @@ def cloud_settings(config: Config) -> CloudSettings:
         staleness_bound=config.planning.staleness_bound,
         broadcast=config.training.broadcast,
         trigger=config.training.trigger,
-        aggregation=config.training.aggregation,
+        combine=COMBINES.get(config.training.aggregation),
         staleness_discount=config.training.staleness_discount,
     )
 
@@ -211,6 +214,11 @@ def local_training(config: Config) -> LocalTraining:
         batches=learning.batches,
         hessian_free_delta=learning.hessian_free_delta,
     )
+
+
+def sending_of(task: Task, device: torch.device) -> Sending:
+    """What UEs keep and send: nothing, and the whole update of an objective as it is."""
+    return Sending.of(task.spec, None, IDENTITY, device)
 
 
 @dataclass(frozen=True)

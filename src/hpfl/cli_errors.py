@@ -18,6 +18,7 @@ from hpfl.planning.deadline import ConvergenceError
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError
 from hpfl.training.cloud_step import DivergedError
+from hpfl.training.combine import CombineError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,6 +34,7 @@ REFUSALS = (
     InfeasibleError,
     ConvergenceError,
     PlanError,
+    CombineError,
 )
 
 

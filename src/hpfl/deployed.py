@@ -69,7 +69,7 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
         deployment.executor.on_timing = board.took
         watch = _Watch(settings, experiment, store, board, stop)
         state = watch.recovered(deployment.start)
-        audit.start(deployment.executor.prepare(state))
+        audit.start(deployment.executor.prepare(state), rule=state.cloud_rule)
         deployment.cloud.metrics.serve(settings.metrics)
         listening(loop.run(deployment.cloud.start()))
         writing, completed, lost = loop.start(board.keep_writing(out)), False, False

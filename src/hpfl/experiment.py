@@ -143,7 +143,7 @@ def _run(
             watch.end(state)
     summary = _summary(config, simulation, watch.records, began=began, device=device) | {"idle_settings": list(idle)}
     model = {name: part.cpu() for name, part in simulation.task.spec.unflatten(state.params).items()}
-    ues = _ue_table(simulation, state, simulation.evaluate_ues(state.params))
+    ues = _ue_table(simulation, state, simulation.evaluate_ues(state))
     result = RunResult(rounds=watch.records, summary=summary, model=model, ues=ues, completed=summary["completed"])
     if store is not None:
         _write(store, result)
@@ -204,11 +204,7 @@ class _Watch:
     def _recovered(self, journal: Journal, start: TrainState) -> TrainState:
         state, self.records = journal.recovered(start, self.hooks.note)
         self.hooks.note(f"resuming after round {state.round}")
-        return _on_device(state, start.params.device)
-
-
-def _on_device(state: TrainState, device: torch.device) -> TrainState:
-    return state.but(params=state.params.to(device), pending=state.pending.to(device))
+        return state.to(start.params.device)
 
 
 def _summary(

@@ -120,7 +120,7 @@ class Nodes:
         self.state = state or self.deployment.start
         model = self.deployment.executor.prepare(self.state)
         if audit is not None:
-            audit.start(model)
+            audit.start(model, rule=self.state.cloud_rule)
         self.cloud_port = self.loop.run(self.deployment.cloud.start(), 10)
         return self.deployment
 

@@ -95,9 +95,9 @@ def recomputed_rounds(run):
     """Parameters after every round, from the audit log alone."""
     audit_script.audit(run)
     start, *rounds = audit_script.lines_of(run / "audit.jsonl")
-    params = load_file(run / start["file"])["params"]
+    params, rule = load_file(run / start["file"])["params"], {}
     after = []
     for entry in rounds:
-        params = audit_script.recomputed(params, entry, run)
+        params, rule = audit_script.recomputed(params, entry, run, rule)
         after.append(params)
     return after

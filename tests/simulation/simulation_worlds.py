@@ -137,7 +137,7 @@ def make_world(
     parts = Parts(
         executor=executor,
         planner=PLANNERS.get(planner) if isinstance(planner, str) else planner,
-        evaluate=lambda params, number: None,
+        evaluate=lambda state: None,
         streams=streams,
         stopwatch=lambda: 0.0,
     )

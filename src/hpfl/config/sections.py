@@ -14,7 +14,7 @@ from hpfl.learning import LOSSES, MODELS, OBJECTIVES
 from hpfl.network.channel import FADINGS
 from hpfl.planning.planners import PLANNERS, SKETCHING
 from hpfl.registry import Registry
-from hpfl.training.cloud_step import AGGREGATIONS
+from hpfl.training.combine import COMBINES
 
 PositiveInt = Annotated[int, Field(ge=1)]
 PathLossName = Literal["power-law", "umi", "uma", "sionna-umi", "sionna-uma"]
@@ -181,7 +181,7 @@ class TrainingConfig(Section):
     @field_validator("aggregation")
     @classmethod
     def _aggregation(cls, name: str) -> str:
-        return _known(AGGREGATIONS, name)
+        return _known(COMBINES, name)
 
 
 class PlanningConfig(Section):

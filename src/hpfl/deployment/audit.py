@@ -2,12 +2,13 @@
 
 `audit.jsonl` is only ever appended to. A line of kind `start` names the model the following rounds begin with; a round
 that a killed cloud repeats is logged again after a new `start`, which takes the place of the rounds from there on. With
-mode `full` the updates lie beside it, in `audit/`; scripts/audit_recurrence.py recomputes every round from them.
+mode `full` the updates lie beside it, in `audit/`; scripts/audit_recurrence.py recomputes every round from them. A
+`start` also has what the combine rule remembers then; each round names the rule, its options and every update's share.
 """
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,7 @@ import safetensors.numpy
 
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.wire import Vector, digest_of
+from hpfl.training.written_state import Tensors, taken_apart
 
 LOG, FOLDER = "audit.jsonl", "audit"
 
@@ -37,13 +39,14 @@ class Aggregated:
 class Uploaded:
     """What a round makes its model of: which updates, in which order and with which weights, on which model.
 
-    `outer_lr` is the step on their mean, with a planner's own scale.
+    `outer_lr` is the step on their mean, with a planner's own scale; `combine` the rule that stands in for the mean, by
+    `name` and `options`.
     """
 
     before: NamedModel
     parts: Sequence[Aggregated]
     outer_lr: float
-    aggregation: str
+    combine: Mapping[str, Any]
     planned_s: float
     measured_s: float
 
@@ -57,18 +60,21 @@ class AuditLog:
         self._log = out / LOG
         self._round: Uploaded | None = None
 
-    def start(self, model: NamedModel) -> None:
-        """The model that the rounds from here on begin with."""
+    def start(self, model: NamedModel, *, rule: Mapping[str, Any] | None = None) -> None:
+        """The model that the rounds from here on begin with, and what the combine rule remembers then."""
         name, tag = model.tag.base.hex(), model.tag
-        file = self._keep(f"start-{tag.round:08d}-{name[:8]}", {"params": model.vector})
-        self._append({"kind": "start", "run": tag.run, "round": tag.round, "params": name, "file": file})
+        tensors: Tensors = {}
+        note = taken_apart("rule", rule or {}, tensors)
+        arrays = {"params": model.vector} | {key: tensor.numpy() for key, tensor in tensors.items()}
+        file = self._keep(f"start-{tag.round:08d}-{name[:8]}", arrays)
+        self._append({"kind": "start", "run": tag.run, "round": tag.round, "params": name, "rule": note, "file": file})
 
     def uploaded(self, taken: Uploaded) -> None:
         """A round's updates have come; the line is written when the model made of them is known."""
         self._round = taken
 
-    def stepped(self, after: NamedModel) -> None:
-        """The model that the round's updates have made; before anybody computes on it."""
+    def stepped(self, after: NamedModel, shares: Mapping[int, float]) -> None:
+        """The model that the round's updates have made, and each edge's share; before anybody computes on it."""
         taken, self._round = self._round, None
         if taken is None:
             return
@@ -79,7 +85,7 @@ class AuditLog:
             "kind": "round",
             "run": tag.run,
             "round": tag.round,
-            "aggregation": taken.aggregation,
+            "combine": taken.combine,
             "planned_s": taken.planned_s,
             "measured_s": taken.measured_s,
             "outer_lr": taken.outer_lr,
@@ -87,6 +93,7 @@ class AuditLog:
             "base_rounds": [part.base_round for part in parts],
             "weights": [part.weight for part in parts],
             "factors": [part.factor for part in parts],
+            "shares": [shares[part.member] for part in parts],
             "updates": [digest_of(part.update).hex() for part in parts],
             "ues": [list(part.ues) for part in parts],
             "before": taken.before.tag.base.hex(),

@@ -3,8 +3,6 @@
 import time
 from dataclasses import dataclass
 
-import torch
-
 from hpfl.assembly import cloud_settings, make_radio, start_state, torch_dtype
 from hpfl.config import Config
 from hpfl.deployment.audit import AuditLog
@@ -98,8 +96,8 @@ def refuse_what_only_a_simulator_can(config: Config) -> None:
 def _every(executor: DeployedExecutor, config: Config) -> Evaluate:
     every, rounds = config.evaluation.every, config.training.rounds
 
-    def evaluate(params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
-        due = evaluation_is_due(round_number, every=every, rounds=rounds)
-        return executor.evaluate(params, round_number) if due else None
+    def evaluate(state: TrainState) -> EvaluationSummary | None:
+        due = evaluation_is_due(state.round, every=every, rounds=rounds)
+        return executor.evaluate(state.params, state.round) if due else None
 
     return evaluate

@@ -1,10 +1,10 @@
-"""What an edge makes of what UEs send: checks it, adds updates that were asked for to a mean, notes who visits."""
+"""What an edge makes of what UEs send: checks it, joins updates that were asked for, notes who visits."""
 
 import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hpfl.deployment.averaging import RunningMean
+from hpfl.deployment.averaging import joined_by
 from hpfl.deployment.checks import CheckedSketch, check_sketch, check_update, check_weight
 from hpfl.deployment.hub import Child
 from hpfl.deployment.node import Experiment
@@ -18,11 +18,13 @@ class FromUes:
 
     children_are = "UEs"
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, num_ues: int) -> None:
         self.visitors: set[Child] = set()
         self.visited = asyncio.Event()
         self._announced: Mapping[int, int] = {}
-        self._mean = RunningMean(experiment.spec.length)
+        spec = experiment.spec
+        room = {"num_ues": num_ues, "length": spec.length, "bytes_each": spec.dtype.itemsize}
+        self._updates = joined_by(experiment.edge_settings, **room)
         self.update_spec = experiment.ue_updates.spec
         self._experiment = experiment
 
@@ -59,17 +61,17 @@ class FromUes:
         side.metrics.accepted.inc()
 
     def begin(self, announced: Mapping[int, int]) -> None:
-        """Begin another mean, of UEs that have announced so many samples each."""
+        """Begin another round of updates, of UEs that have announced so many samples each."""
         self._announced = announced
-        self._mean.restart()
+        self._updates.restart()
 
     def add(self, number: int, update: Vector, weight: float) -> None:
-        """One more update for the mean, in the order of arrival."""
-        self._mean.add(update, weight)
+        """One more update, in the order of arrival."""
+        self._updates.add(update, weight, number)
 
     def combined(self) -> Vector:
-        """The mean of what was added, in float64."""
-        return self._mean.value()
+        """What the mean, or the edge's combine rule, makes of what was added, in float64."""
+        return self._updates.value()
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It is left out of this round."""

@@ -79,7 +79,10 @@ class Experiment:
         self.columns = columns_of(self.metrics)
         training = self.config.training
         self.edge_settings = EdgeSettings(
-            outer_lr=self.config.learning.outer_lr, edge_rounds=training.edge_rounds, weighting=training.weighting
+            outer_lr=self.config.learning.outer_lr,
+            edge_rounds=training.edge_rounds,
+            weighting=training.weighting,
+            memory_gb=self.config.learning.memory_gb,
         )
 
     def weight(self, num_samples: int) -> float:

@@ -133,11 +133,11 @@ class DeployedExecutor:
         """Whether the time of computing is the model's, and passes at the UEs before they send."""
         return self.settings.paced and not self.links.config.planning.sketches
 
-    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+    def broadcast(self, state: TrainState, edges: BoolArray, shares: Mapping[int, float]) -> TrainState:
         """Write down what was aggregated; send the new model to `edges`, whose updates are spent."""
         model = self._named(state)
         if self.audit is not None:
-            self.audit.stepped(model)
+            self.audit.stepped(model, shares)
         digests = _digests(state).copy()
         digests[edges] = np.frombuffer(model.tag.base, dtype=np.uint8)
         after = received(state.but(clock={**state.clock, _DIGEST: digests}), edges)
@@ -205,7 +205,7 @@ class DeployedExecutor:
             before=before,
             parts=parts,
             outer_lr=plan.step_scale * self.outer_lr,
-            aggregation=training.aggregation,
+            combine={"name": training.aggregation, "options": {}},
             planned_s=plan.round_latency_s,
             measured_s=measured_s,
         )

@@ -1,7 +1,7 @@
 """The updates of edges whose rounds start or lose UEs, and the models that edges still hold."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.learning import Computes
 from hpfl.rng import Streams
-from hpfl.training.edge_round import EdgeSettings, edge_updates, member_weights
+from hpfl.training.edge_round import EdgeSettings, Participants, edge_updates, member_weights
+from hpfl.training.kept import Remembered
 
 Memory = Mapping[str, NDArray[Any]]
 
@@ -20,20 +21,25 @@ MODELS, MODEL_ROUNDS = "held/models", "held/rounds"
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """Every edge's update [K, P] and its squared norm."""
+    """Every edge's update [K, P] and its squared norm, and what UEs keep and rules remember since it was computed."""
 
     update: torch.Tensor
     importance: FloatArray
+    remembered: Remembered = field(default_factory=Remembered)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learners:
-    """The UEs as learners: from participants and a model to the edges' updates."""
+    """The UEs as learners: from participants and a model to the edges' updates.
+
+    `loses_ues` says whether an edge may have to compute again without some of its UEs.
+    """
 
     cohort: Computes
     settings: EdgeSettings
     streams: Streams
     num_samples: IntArray
+    loses_ues: bool = False
 
     def renewed(
         self,
@@ -44,27 +50,37 @@ class Learners:
         members: IntArray,
         edge_of: IntArray,
         base_round: int,
+        again: bool = False,
     ) -> Pending:
-        """The updates with those of `edges` computed from `params`, the model of `base_round`."""
+        """The updates with those of `edges` computed from `params`, the model of `base_round`.
+
+        Where that is done `again`, UEs and rules begin with what they had before they did it first.
+        """
         if not edges.any():
             return pending
         numbers = np.flatnonzero(edges)
         here = edges[edge_of]
         members, edge_of = members[here], edge_of[here]
-        result = edge_updates(
-            self.cohort,
-            params,
-            members=members,
-            edge_of_member=np.searchsorted(numbers, edge_of),
+        known = pending.remembered
+        who = Participants(
+            ues=members,
+            edge_of=np.searchsorted(numbers, edge_of),
             weights=member_weights(self.num_samples[members], self.settings),
-            base_round=base_round,
-            settings=self.settings,
-            streams=self.streams,
+            kept=known.of_ues(members, again=again),
+            rules=known.of_edges(numbers, again=again),
+        )
+        result = edge_updates(
+            self.cohort, params, who, base_round=base_round, settings=self.settings, streams=self.streams
         )
         rows = torch.as_tensor(numbers, device=pending.update.device)
         importance = pending.importance.copy()
         importance[numbers] = result.importance
-        return Pending(update=pending.update.index_copy(0, rows, result.update), importance=importance)
+        known = known.computed(members, result.kept, again=again, before=self.loses_ues)
+        return Pending(
+            update=pending.update.index_copy(0, rows, result.update),
+            importance=importance,
+            remembered=known.combined(numbers, result.rules, again=again, before=self.loses_ues),
+        )
 
     def without_lost(
         self,
@@ -81,7 +97,9 @@ class Learners:
             row = int(np.flatnonzero(memory[MODEL_ROUNDS] == held)[0])
             params = torch.from_numpy(memory[MODELS][row]).to(pending.update.device)
             on_it = edges & (base_round == held)
-            pending = self.renewed(pending, on_it, params, members=members, edge_of=edge_of, base_round=held)
+            pending = self.renewed(
+                pending, on_it, params, members=members, edge_of=edge_of, base_round=held, again=True
+            )
         return pending
 
     def edge_weights(self, members: IntArray, edge_of: IntArray, num_edges: int) -> FloatArray:

@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import torch
 
-from hpfl.assembly import SampleCost, make_radio, touched_samples
+from hpfl.assembly import SampleCost, make_radio, torch_dtype, touched_samples
 from hpfl.config import Config
 from hpfl.config.life import LifeConfig
-from hpfl.learning import Computes, Task
+from hpfl.learning import Computes
+from hpfl.learning.method import num_travelling
+from hpfl.learning.sending import Sending
 from hpfl.network.availability import TwoState
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.radio import Recorder
@@ -23,23 +27,32 @@ from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
-from hpfl.training.edge_round import EdgeSettings
+from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.sketch import make_projection
+
+_KEPT_SHARE = 0.25  # of the memory, for updates kept beside what computes them
 
 
 def make_executor(
-    config: Config, task: Task, cohort: Computes, fleet: Fleet, *, cost: SampleCost, record: Recorder | None = None
+    config: Config,
+    sending: Sending,
+    cohort: Computes,
+    fleet: Fleet,
+    *,
+    cost: SampleCost,
+    record: Recorder | None = None,
 ) -> SimulatedExecutor:
     """The executor of a resolved configuration; `record` is told of everything a trace holds."""
     trace = _trace(config)
     streams = Streams(config.training.seed)
-    bits = float(task.spec.num_parameters * config.network.bits_per_parameter)
+    loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
+    bits = _bits_on_air(config, sending)
     return SimulatedExecutor(
         fleet=fleet,
         radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
         load=WorkSizes(
-            ue_bits=bits * config.training.edge_rounds,
-            edge_bits=bits if config.network.backhaul else 0.0,
+            ue_bits=bits.ue * config.training.edge_rounds,
+            edge_bits=bits.edge if config.network.backhaul else 0.0,
             touched_samples=touched_samples(config, fleet.num_samples, cost.passes),
             sample_bits=cost.bits,
             compute_s=trace.of(COMPUTE_S),
@@ -48,13 +61,10 @@ def make_executor(
         clock=CLOCKS.get(config.training.clock)(_clock_settings(config)),
         learners=Learners(
             cohort=cohort,
-            settings=EdgeSettings(
-                outer_lr=config.learning.outer_lr,
-                edge_rounds=config.training.edge_rounds,
-                weighting=config.training.weighting,
-            ),
+            settings=_edge_settings(config, sending.spec.num_parameters, fleet),
             streams=streams,
             num_samples=fleet.num_samples,
+            loses_ues=loses_ues,
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -62,9 +72,35 @@ def make_executor(
         mishaps=Mishaps(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
-        loses_ues=config.life.loses_ues or trace.of(AVAILABLE) is not None,
-        sketching=_sketching(config, task.spec.num_parameters, streams, cohort.device),
+        loses_ues=loses_ues,
+        sketching=_sketching(config, sending.spec.num_parameters, streams, cohort.device),
     )
+
+
+class _Bits(NamedTuple):
+    """Bits of one update on each hop."""
+
+    ue: float
+    edge: float
+
+
+def _bits_on_air(config: Config, sending: Sending) -> _Bits:
+    """What the uplink makes of the parameters that travel, and these as an edge sends them on."""
+    numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
+    return _Bits(ue=float(sending.uplink.bits(numbers, bits)), edge=float(numbers * bits))
+
+
+def _edge_settings(config: Config, num_parameters: int, fleet: Fleet) -> EdgeSettings:
+    """The edges' constants; a combine rule that could not keep the updates of an edge's UEs is refused here."""
+    settings = EdgeSettings(
+        outer_lr=config.learning.outer_lr,
+        edge_rounds=config.training.edge_rounds,
+        weighting=config.training.weighting,
+        memory_gb=_KEPT_SHARE * config.learning.memory_gb,
+    )
+    counts, bytes_each = np.bincount(fleet.edge_of_ue), torch_dtype(config).itemsize
+    check_room(settings, counts, num_parameters=num_parameters, bytes_each=bytes_each)
+    return settings
 
 
 def _sketching(config: Config, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:

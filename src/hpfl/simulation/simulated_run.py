@@ -14,6 +14,7 @@ from hpfl.assembly import (
     metrics_of,
     products,
     sample_cost,
+    sending_of,
     start_state,
     task_of,
     torch_dtype,
@@ -22,6 +23,7 @@ from hpfl.config import Config, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
 from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
+from hpfl.learning.sending import Sending
 from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.planning.planners import PLANNERS
@@ -30,6 +32,7 @@ from hpfl.simulation.evaluator import Evaluator
 from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import summary_columns
+from hpfl.training.kept import first_rows
 from hpfl.training.loop import Parts
 from hpfl.training.state import TrainState
 
@@ -44,7 +47,7 @@ class Simulation:
     parts: Parts
     settings: CloudSettings
     start: TrainState
-    evaluate_ues: Callable[[torch.Tensor], Evaluation]
+    evaluate_ues: Callable[[TrainState], Evaluation]
 
 
 def build_simulation(
@@ -61,14 +64,15 @@ def build_simulation(
     """
     config = resolve(config)
     streams = Streams(config.training.seed)
-    dealt, dtype = deal(config, dataset, streams), torch_dtype(config)
+    dealt = deal(config, dataset, streams)
     fleet = make_fleet(fleet_spec(config), dealt.shards.sizes, streams)
     task = task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs)
-    cohort, evaluate = _cohorts(config, task, dataset, dealt, device=device, dtype=dtype)
-    params = task.initial_parameters(streams.at("model")).to(device=device, dtype=dtype)
+    sending = sending_of(task, device)
+    cohort, evaluate = _cohorts(config, task, sending, dataset, dealt, device=device)
+    params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
-    executor = make_executor(config, task, cohort, fleet, cost=cost, record=record)
+    executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record)
     return Simulation(
         task=task,
         fleet=fleet,
@@ -82,13 +86,13 @@ def build_simulation(
             columns=summary_columns(evaluate.metrics),
         ),
         settings=cloud_settings(config),
-        start=start_state(params, config),
+        start=start_state(params, config).but(kept=first_rows(sending, params, fleet.num_ues)),
         evaluate_ues=evaluate.everyone,
     )
 
 
 def _cohorts(
-    config: Config, task: Task, dataset: Dataset, dealt: Dealt, *, device: torch.device, dtype: torch.dtype
+    config: Config, task: Task, sending: Sending, dataset: Dataset, dealt: Dealt, *, device: torch.device
 ) -> tuple[Computes, Evaluator]:
     """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
     ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues
@@ -110,8 +114,10 @@ def _cohorts(
             targets=torch.from_numpy(dataset.targets[shards.order]),
             shards=shards,
             test=test,
+            method=sending.method,
+            uplink=sending.uplink,
             device=device,
-            dtype=dtype,
+            dtype=torch_dtype(config),
             memory_gb=config.learning.memory_gb,
             products=products(config),
             metrics=metrics,

@@ -1,5 +1,6 @@
 """Plays a round in virtual time: real gradients, a drawn channel, a clock that only computes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -20,6 +21,7 @@ from hpfl.simulation.edge_timeline import stretches, with_sketching
 from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
 from hpfl.simulation.sketching import Sketching, computed, slowest
+from hpfl.training.kept import Remembered
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
@@ -85,6 +87,8 @@ class SimulatedExecutor:
             dropped=None if self.life is None else roster.dropped,
             base_round=None if self.life is None else base_round,
             num_lost=roster.num_lost,
+            kept=pending.remembered.rows,
+            edge_rules=pending.remembered.rules,
         )
         if self.sketching is None:
             return seen
@@ -137,10 +141,13 @@ class SimulatedExecutor:
             fresh=progress.dropped | ~active,
             num_lost=int(progress.lost.sum()),
             phases=phases,
+            kept=pending.remembered.rows,
+            edge_rules=pending.remembered.rules,
         )
 
-    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+    def broadcast(self, state: TrainState, edges: BoolArray, shares: Mapping[int, float]) -> TrainState:
         """Downlinks take no time in the paper's model (section 3.3)."""
+        del shares
         return received(state, edges)
 
     def _roster(self, state: TrainState) -> Roster:
@@ -150,18 +157,24 @@ class SimulatedExecutor:
 
     def _computed(self, state: TrainState, roster: Roster, memory: ClockMemory, base_round: IntArray) -> Pending:
         """Pending updates once the starting edges have computed on the current model, and the depleted ones again."""
-        pending = Pending(update=state.pending, importance=state.importance)
-        who = {"members": roster.members, "edge_of": roster.edge_of}
-        pending = self.learners.renewed(pending, roster.starts, state.params, **who, base_round=state.round)
+        known = Remembered(state.kept, state.edge_rules)
+        pending = Pending(update=state.pending, importance=state.importance, remembered=known)
+        ues, edges = roster.members, roster.edge_of
+        pending = self.learners.renewed(
+            pending, roster.starts, state.params, members=ues, edge_of=edges, base_round=state.round
+        )
         if roster.touched.any():
-            pending = self.learners.without_lost(pending, roster.touched, memory, **who, base_round=base_round)
+            pending = self.learners.without_lost(
+                pending, roster.touched, memory, members=ues, edge_of=edges, base_round=base_round
+            )
         return pending
 
     def _after_losses(
         self, state: TrainState, observation: Observation, progress: Progress
     ) -> tuple[Pending, ClockMemory]:
         """Updates and memory without the UEs that were lost on the way."""
-        pending = Pending(update=observation.pending, importance=observation.importance)
+        known = Remembered(observation.kept or {}, observation.edge_rules or {})
+        pending = Pending(update=observation.pending, importance=observation.importance, remembered=known)
         if not progress.lost.any():
             return pending, progress.memory
         links = observation.links

@@ -1,7 +1,7 @@
 """What the cloud does in a round: pose the planning problem, join the updates that arrived, choose who hears of it."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,13 +10,8 @@ import torch
 
 from hpfl.arrays import BoolArray
 from hpfl.planning.problem import APPLIED, Memory, Plan, RoundProblem
-from hpfl.registry import Registry
+from hpfl.training.combine import Combine, Contribution, RuleState, combined, weighted_mean
 from hpfl.training.state import EdgeUpdate, Observation, TrainState
-
-Aggregation = Callable[[Sequence[EdgeUpdate]], torch.Tensor]
-"""From the updates that arrived, in whatever order, to the step direction in float64."""
-
-AGGREGATIONS: Registry[Aggregation] = Registry("aggregation")
 
 
 class DivergedError(ArithmeticError):
@@ -36,7 +31,7 @@ class CloudSettings:
     staleness_bound: int
     broadcast: Literal["auto", "scheduled", "all"] = "scheduled"
     trigger: Literal["scheduled", "first"] = "scheduled"
-    aggregation: str = "mean"
+    combine: Combine = weighted_mean
     staleness_discount: float = 0.0
 
 
@@ -59,17 +54,6 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
     )
 
 
-@AGGREGATIONS.register("mean")
-def weighted_mean(updates: Sequence[EdgeUpdate]) -> torch.Tensor:
-    """`sum_k n_k u_k / sum_k n_k` in float64 and in order of the members, so that the order of arrival is no matter."""
-    ordered = sorted(updates, key=lambda update: update.member)
-    total = sum(update.weight for update in ordered)
-    mean = torch.zeros_like(ordered[0].update, dtype=torch.float64)
-    for update in ordered:
-        mean += update.update.to(torch.float64) * (update.weight / total)  # two roundings, no FMA: anyone can redo it
-    return mean
-
-
 def discounted(updates: Sequence[EdgeUpdate], *, this_round: int, settings: CloudSettings) -> tuple[EdgeUpdate, ...]:
     """The updates, one of age `tau` multiplied by `(1 + tau)^-a` with `a = staleness_discount` (FedAsync, 2019).
 
@@ -88,36 +72,54 @@ def _discount(update: EdgeUpdate, this_round: int, settings: CloudSettings) -> f
     return float((1.0 + this_round - update.base_round) ** -settings.staleness_discount)
 
 
-def remembered(
-    memory: Memory, plan: Plan, arrivals: Sequence[EdgeUpdate], *, this_round: int, settings: CloudSettings
-) -> Memory:
+def remembered(memory: Memory, plan: Plan, shares: Mapping[int, float]) -> Memory:
     """The planner's memory, with each edge's share in the step where that is not the plain mean of the plan's set.
 
-    Edges fail or come too late, others come first, weigh more, or are discounted for their age.
+    Edges fail or come too late, others come first, weigh more, are discounted for their age, or are left out by the
+    combine rule.
     """
-    chosen, total = np.flatnonzero(plan.scheduled).tolist(), sum(update.weight for update in arrivals)
-    shares = {
-        str(update.member): update.weight / total * _discount(update, this_round, settings)
-        for update in sorted(arrivals, key=lambda update: update.member)
-    }
+    chosen = np.flatnonzero(plan.scheduled).tolist()
+    taken = {str(member): shares[member] for member in sorted(shares)}
     intended = dict.fromkeys(map(str, chosen), 1.0 / max(len(chosen), 1))
-    near = shares.keys() == intended.keys() and all(math.isclose(shares[k], intended[k]) for k in shares)
+    near = taken.keys() == intended.keys() and all(math.isclose(taken[k], intended[k]) for k in taken)
     if not chosen:
         return memory
     plain = {key: value for key, value in memory.items() if key != APPLIED}
-    return plain if near else {**plain, APPLIED: shares}
+    return plain if near else {**plain, APPLIED: taken}
 
 
-def step(
-    params: torch.Tensor, updates: Sequence[EdgeUpdate], settings: CloudSettings, *, scale: float = 1.0
-) -> torch.Tensor:
-    """`w_{t+1} = w_t - scale beta * mean of u_k` (global update, section 3.3), rounded once; no update, no step."""
-    if not updates or scale == 0.0:
+@dataclass(frozen=True)
+class Step:
+    """The model after a round, each arrived edge's share in the step by its number, and what the rule remembers."""
+
+    params: torch.Tensor
+    shares: Mapping[int, float]
+    rule: RuleState
+
+
+def step(state: TrainState, arrivals: Sequence[EdgeUpdate], settings: CloudSettings, *, scale: float = 1.0) -> Step:
+    """`w_{t+1} = w_t - scale beta d` with `d` the mean of the `u_k` that arrived (global update, section 3.3).
+
+    Another combine rule takes another `d`. The model is rounded once; without an update there is no step.
+    """
+    if not arrivals:
+        return Step(state.params, {}, state.cloud_rule)
+    updates = discounted(arrivals, this_round=state.round, settings=settings)
+    came = [Contribution(one.member, one.update, one.weight, state.round - one.base_round) for one in updates]
+    joined = combined(settings.combine, came, state.cloud_rule)
+    factors = (_discount(one, state.round, settings) for one in arrivals)
+    shares = {
+        one.member: share * factor for one, share, factor in zip(arrivals, joined.shares.tolist(), factors, strict=True)
+    }
+    return Step(_moved(state.params, joined.direction, came, rate=scale * settings.outer_lr), shares, joined.state)
+
+
+def _moved(params: torch.Tensor, direction: torch.Tensor, came: Sequence[Contribution], *, rate: float) -> torch.Tensor:
+    if rate == 0.0:
         return params
-    direction = AGGREGATIONS.get(settings.aggregation)(updates)
-    moved = (params.to(torch.float64) - scale * settings.outer_lr * direction).to(params.dtype)
+    moved = (params.to(torch.float64) - rate * direction).to(params.dtype)
     if not bool(torch.isfinite(moved).all()):
-        members = [update.member for update in updates]
+        members = [one.member for one in came]
         raise DivergedError(
             f"the update of edges {members} makes the model infinite or NaN; try a smaller learning rate"
         )

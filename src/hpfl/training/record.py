@@ -16,7 +16,8 @@ _USUAL = summary_columns()
 class RoundRecord:
     """Round `round` (counted from 1) and the system just after it. Between evaluations, their columns are None.
 
-    `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived and `staleness` theirs;
+    `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived, `staleness` theirs and
+    `shares` those they had in the step, which watchers are told and no file holds but the audit log;
     `superseded` updates in flight were replaced by a broadcast, `dropped` ones were lost with their edge; of the UEs
     `num_participants` took part in the round's links and `num_lost` were left out on the way.
     `objective`, `lower_bound` and `relative_gap` are those of P2, which planner `fastest` does not seek.
@@ -50,6 +51,7 @@ class RoundRecord:
     step_scale: float = 1.0
     noise_scale: float | None = None
     evaluation: Mapping[str, float | None] = field(default_factory=lambda: dict.fromkeys(_USUAL))
+    shares: tuple[float, ...] = ()
     phases: Phases | None = field(default=None, repr=False, compare=False)
 
     def __getattr__(self, name: str) -> float | None:
@@ -65,7 +67,7 @@ class RoundRecord:
         return {key: _plain(value) for key, value in {**own, **self.evaluation}.items()}
 
 
-_APART = frozenset({"evaluation", "phases"})
+_APART = frozenset({"evaluation", "shares", "phases"})
 _OWN = frozenset(entry.name for entry in fields(RoundRecord)) - _APART
 """What every line of `rounds.jsonl` has, whatever is measured."""
 _OF_UES = frozenset({"ue", "edge", "samples", "labels"})
