@@ -1,6 +1,7 @@
 """The GPU kernels of pooled convolutions against the layers they stand for; without a GPU, interpreted where asked."""
 
 import os
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,6 +12,7 @@ from cohort_examples import EXAMPLES, SIZES, Segments, images, updates
 from torch import Tensor, nn
 
 from hpfl.learning import LearningError, LocalTraining, RecordedCohort, TestData
+from hpfl.learning.blocks import blocks
 from hpfl.learning.chain import pooled as pooled_module
 from hpfl.learning.chain.convolution import Convolution, Geometry
 from hpfl.learning.chain.delta import Delta
@@ -181,6 +183,18 @@ def test_recorded_rounds_and_evaluations_equal_those_computed_at_once() -> None:
     assert cohort.replays
     assert cohort.evaluations
     assert not RecordedCohort.records(at_once)
+
+
+@needs_gpu
+def test_a_recorded_round_of_several_blocks_leaves_earlier_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for user in ("replay", "cohort_round"):
+        monkeypatch.setattr(f"hpfl.learning.{user}.blocks", partial(blocks, size=2))
+    example = MODELS["uneven net"]()
+    cohort = example.cohort(training(), device=DEVICE)
+    recorded, expected = RecordedCohort(cohort), updates(cohort, example.start).update
+    first = updates(recorded, example.start).update
+    updates(recorded, example.start * 2)
+    torch.testing.assert_close(first, expected, rtol=1e-12, atol=1e-14)
 
 
 @needs_gpu

@@ -81,11 +81,11 @@ class Cohort:
         check_model(self.task, samples.example(_TRIED)[0], samples.targets)
         self.chunk, self.products, self.metrics = chunk, products, metrics
         room = room_beside(samples, memory_gb, inputs, targets)
-        self.engine, padding = self._engine_for(samples, method, layerwise=layerwise)
+        self.engine, padding = _engine_for(self.task, training, samples, method, layerwise=layerwise)
         self.data = Placement(samples, room, padding=padding, batch_size=training.batch_size)
         check_computes(products, self.device, lambda: try_one(self.engine, template, samples.one_ue(2)))
         whole = training.batch_size is None or test is not None
-        self.data.reserve(whole=whole, gram=self._gram(), test=test)
+        self.data.reserve(whole=whole, gram=_gram(self.engine, training), test=test)
         self.sending = Sending.of(self.task.spec, method, uplink, self.device)
         self.batches = LocalBatches(self.data, training, roles_of(method, training))
 
@@ -207,20 +207,6 @@ class Cohort:
         figures[len(LOSS_COLUMNS) :, without] = torch.nan
         return Evaluation(dict(zip(columns_of(self.metrics), figures.double().cpu().numpy(), strict=True)))
 
-    def _engine_for(self, samples: Samples, method: Method | None, *, layerwise: bool) -> tuple[Engine, float]:
-        """The engine, and the share of padding that suits it."""
-        chain = ChainEngine.choose(self.task, self.training, samples) if layerwise and method is None else None
-        padding = _LITTLE_PADDING if self.device.type == "cpu" or not (chain and chain.dense) else _MOST_PADDING
-        if chain is not None:
-            return chain, padding
-        return GeneralEngine.choose(self.task, self.training, samples.one_ue(2), method), padding
-
-    def _gram(self) -> Callable[[Batch], Tensor] | None:
-        """What makes the inner products of inputs, if they are used."""
-        engine = self.engine
-        used = isinstance(engine, ChainEngine) and engine.gram_bias is not None and self.training.adapts
-        return engine.gram if used and isinstance(engine, ChainEngine) else None
-
     def _beside(self, count: int, *, keep_per_ue: bool) -> int:
         """Bytes of what a call returns of each UE; refused where that does not fit the memory."""
         numbers = sum(self.sending.numbers_kept) + (self.task.spec.num_parameters if keep_per_ue else 0)
@@ -244,3 +230,20 @@ class Cohort:
             return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples)
 
         return limit
+
+
+def _engine_for(
+    task: Task, training: LocalTraining, samples: Samples, method: Method | None, *, layerwise: bool
+) -> tuple[Engine, float]:
+    """The engine, and the share of padding that suits it."""
+    chain = ChainEngine.choose(task, training, samples) if layerwise and method is None else None
+    if chain is None:
+        return GeneralEngine.choose(task, training, samples.one_ue(2), method), _LITTLE_PADDING
+    return chain, _MOST_PADDING if samples.inputs.is_cuda and chain.dense else _LITTLE_PADDING
+
+
+def _gram(engine: Engine, training: LocalTraining) -> Callable[[Batch], Tensor] | None:
+    """What makes the inner products of inputs, if they are used."""
+    if not isinstance(engine, ChainEngine) or engine.gram_bias is None or not training.adapts:
+        return None
+    return engine.gram

@@ -39,6 +39,7 @@ class Replay:
     total: Tensor  # [groups, P]
     losses: Tensor  # [2, N] in bucket order
     place: IntArray  # [N]: where each UE's losses lie
+    block_total: Tensor | None  # [groups, P], held since the recording adds up there; None: there is one block
 
     @staticmethod
     def record(engine: ChainEngine, store: Store, start: Tensor, *, num_groups: int, pool: Pool) -> "Replay":
@@ -61,7 +62,7 @@ class Replay:
             return torch.cat([piece for own in losses for piece in own], 1)
 
         graph, losses = _recorded(once, pool)
-        return Replay(graph, own_start, matrices, total, losses, _places(store))
+        return Replay(graph, own_start, matrices, total, losses, _places(store), block_total)
 
     def run(self, start: Tensor, ues: IntArray, groups: IntArray, shares: FloatArray) -> tuple[Tensor, Tensor]:
         """Group sums [groups, P] and the losses [2, n] of the UEs that take part."""
