@@ -1,14 +1,13 @@
 """What a configuration means for simulated and real runs alike: constants, machines, who has which data."""
 
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.config import Config, ConfigError, NetworkConfig, validated
+from hpfl.config import Config, ConfigError, Experiment, NetworkConfig, changed
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
 from hpfl.data.dataset import Dataset, Owners
@@ -16,19 +15,14 @@ from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
 from hpfl.learning import LocalTraining, Products, Task, counted_passes, make_task
-from hpfl.network.channel import PathGain, PathLoss
+from hpfl.network.channel import PathGain
 from hpfl.network.distributions import whole_numbers
-from hpfl.network.sionna_paths import SionnaPathLoss
+from hpfl.network.path_losses import Site
 from hpfl.network.topology import FleetSpec
-from hpfl.network.tr38901 import UrbanPathLoss
-from hpfl.planning.estimates import UNPRICED
-from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.state import TrainState, initial_state
-from hpfl.units import db_to_linear
 
-_BASE_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
 
@@ -52,16 +46,16 @@ def fitted(config: Config, dataset: Dataset) -> Config:
     """The configuration with what own samples say of themselves: their signature, and the UEs and edges they make."""
     if is_registered(config.data.dataset):
         return config
-    tree, signature = config.model_dump(), dataset.signature
+    given: dict[str, dict[str, Any]] = {"data": {"signature": dataset.signature}}
+    signature = dataset.signature
     if config.data.signature not in {"", signature}:
         raise ConfigError(
             f'data.signature is "{config.data.signature}"; the samples of {config.data.dataset} have "{signature}", so '
             'they are others than were meant: data.signature = "" takes them as they are'
         )
-    tree["data"]["signature"] = signature
     if dataset.owners is not None:
-        tree["network"].update(_shape(config.network, dataset.owners))
-    return validated(tree).like(config)
+        given["network"] = _shape(config.network, dataset.owners)
+    return changed(config, given)
 
 
 def _shape(network: NetworkConfig, owners: Owners) -> dict[str, Any]:
@@ -80,13 +74,13 @@ def _shape(network: NetworkConfig, owners: Owners) -> dict[str, Any]:
     return {}
 
 
-def deal(config: Config, dataset: Dataset, streams: Streams) -> Dealt:
+def deal(config: Experiment, dataset: Dataset, streams: Streams) -> Dealt:
     """Deal the training and test samples among the UEs, or leave them with their owners."""
     if dataset.owners is not None:
         return _owned(dataset, dataset.owners, streams)
     uniforms = streams.at("samples").uniform(config.network.num_ues)
     shards = make_shards(
-        config.data.partitioner,
+        config.part("data.partitioner"),
         dataset.targets,
         num_classes=dataset.num_classes,
         sizes=whole_numbers(distribution(config.data.samples_per_ue), uniforms),
@@ -128,17 +122,18 @@ def _owned(dataset: Dataset, owners: Owners, streams: Streams) -> Dealt:
     )
 
 
-def task_of(config: Config, *, input_shape: tuple[int, ...], num_outputs: int) -> Task:
+def task_of(config: Experiment, *, input_shape: tuple[int, ...], num_outputs: int) -> Task:
     """The model and the loss of a configuration for inputs of a shape."""
     for key, value in (("learning.model", config.learning.model), ("learning.loss", config.learning.loss)):
         if isinstance(value, str) and value.startswith(GIVEN):
             raise ConfigError(
                 f'{key} is "{value}": it was handed over in Python; assign it again, or name module:callable'
             )
-    return make_task(config.learning.model, config.learning.loss, input_shape=input_shape, num_outputs=num_outputs)
+    model, loss = config.part("learning.model"), config.part("learning.loss")
+    return make_task(model, loss, input_shape=input_shape, num_outputs=num_outputs)
 
 
-def fleet_spec(config: Config) -> FleetSpec:
+def fleet_spec(config: Experiment) -> FleetSpec:
     """The distributions machines are drawn from."""
     network = config.network
     return FleetSpec(
@@ -155,55 +150,50 @@ def fleet_spec(config: Config) -> FleetSpec:
 def path_losses(network: NetworkConfig) -> tuple[PathGain, PathGain]:
     """Mean gains by distance: between UEs and edges, and between edges and the cloud."""
     return (
-        _path(network, network.ue_path_loss, gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
-        _path(network, network.edge_path_loss, gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
+        network.bound("ue_path_loss")(_site(network, gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M)),
+        network.bound("edge_path_loss")(_site(network, gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M)),
     )
 
 
-def _path(network: NetworkConfig, name: str, *, gain_db: float, terminal_m: float) -> PathGain:
-    """The paper's power law, or TR 38.901's formulas with the base stations' usual heights."""
-    if name == "power-law":
-        return PathLoss(gain_at_1m_linear=db_to_linear(gain_db), exponent=network.path_loss_exponent)
-    scenario: Literal["umi", "uma"] = "umi" if name.endswith("umi") else "uma"
-    base_m, carrier_ghz = _BASE_HEIGHT_M[scenario], network.carrier_ghz
-    if not name.startswith("sionna"):
-        return UrbanPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
-    if find_spec("sionna") is None:
-        raise ConfigError(f"path loss {name} needs Sionna: pip install sionna-no-rt; {scenario} does without")
-    return SionnaPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
+def _site(network: NetworkConfig, *, gain_db: float, terminal_m: float) -> Site:
+    return Site(
+        gain_db=gain_db,
+        exponent=network.path_loss_exponent,
+        carrier_ghz=network.carrier_ghz,
+        terminal_m=terminal_m,
+    )
 
 
-def cloud_settings(config: Config) -> CloudSettings:
-    """The cloud's constants from a resolved configuration."""
-    assert not isinstance(config.planning.phi, str)
+def cloud_settings(config: Experiment) -> CloudSettings:
+    """The cloud's constants."""
     return CloudSettings(
         rounds=config.training.rounds,
         outer_lr=config.learning.outer_lr,
         bandwidth_hz=config.network.bandwidth_hz,
         rho=config.planning.rho,
-        phi=config.planning.phi,
+        phi=config.phi,
         max_edges=config.planning.max_edges,
         staleness_bound=config.planning.staleness_bound,
         broadcast=config.training.broadcast,
         trigger=config.training.trigger,
-        aggregation=config.training.aggregation,
+        combine=config.part("training.combine"),
         staleness_discount=config.training.staleness_discount,
     )
 
 
-def local_training(config: Config) -> LocalTraining:
-    """A UE's local steps from a configuration."""
+def local_training(config: Experiment) -> LocalTraining:
+    """A UE's local steps, as its method takes them."""
     learning = config.learning
-    return LocalTraining(
+    training = LocalTraining(
         inner_lr=learning.inner_lr,
         outer_lr=learning.outer_lr,
-        objective=learning.objective,
         inner_steps=learning.inner_steps,
         local_steps=learning.local_steps,
         batch_size=learning.batch_size or None,
         batches=learning.batches,
-        hessian_free_delta=learning.hessian_free_delta,
     )
+    made: LocalTraining = config.part("learning.method")().as_objective(training)
+    return made
 
 
 @dataclass(frozen=True)
@@ -214,7 +204,7 @@ class SampleCost:
     passes: float
 
 
-def sample_cost(config: Config, task: Task, bits: int, example: tuple[torch.Tensor, torch.Tensor]) -> SampleCost:
+def sample_cost(config: Experiment, task: Task, bits: int, example: tuple[torch.Tensor, torch.Tensor]) -> SampleCost:
     """One pass for each batch that is drawn, or all that a step is counted to take on an example (inputs, targets)."""
     training = local_training(config)
     counted = config.learning.charged_passes == "counted"
@@ -222,7 +212,7 @@ def sample_cost(config: Config, task: Task, bits: int, example: tuple[torch.Tens
     return SampleCost(float(bits), passes)
 
 
-def touched_samples(config: Config, num_samples: IntArray, passes: float) -> FloatArray:
+def touched_samples(config: Experiment, num_samples: IntArray, passes: float) -> FloatArray:
     """Samples a UE's edge phase is charged for: shards or batches, times passes, local iterations, edge rounds."""
     training = local_training(config)
     drawn = training.batch_size
@@ -231,21 +221,17 @@ def touched_samples(config: Config, num_samples: IntArray, passes: float) -> Flo
     return np.asarray(per_step * steps, dtype=np.float64)
 
 
-def torch_dtype(config: Config) -> torch.dtype:
+def torch_dtype(config: Experiment) -> torch.dtype:
     """Precision of parameters and updates."""
     return torch.float64 if config.learning.dtype == "float64" else torch.float32
 
 
-def products(config: Config) -> Products:
+def products(config: Experiment) -> Products:
     """What a GPU may round the factors of products to."""
     dtype = config.learning.dtype
     return dtype if dtype == "tf32" or dtype == "bf16" else "full"  # noqa: PLR1714  the type checker follows this one
 
 
-def start_state(params: torch.Tensor, config: Config) -> TrainState:
-    """Round 0, with what planners `scripted` and `fastest` are told in their memory."""
-    state = initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)
-    told: dict[str, Any] = {SCRIPT: config.planning.script} if config.planning.script else {}
-    if config.planning.staleness_price == "none":
-        told[UNPRICED] = True
-    return state.but(memory=told)
+def start_state(params: torch.Tensor, config: Experiment) -> TrainState:
+    """Round 0."""
+    return initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)

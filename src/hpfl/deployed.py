@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.config import Config, idle_settings
+from hpfl.config import Experiment, idle_settings
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deliveries import StoppedError
 from hpfl.deployment.deployed_run import Deployment, build_deployment
 from hpfl.deployment.logs import log
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.real_executor import DeployedExecutor, as_vector
 from hpfl.deployment.settings import CloudNodeSettings
@@ -59,7 +59,7 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
     """Train with real edges as the file says, or go on where a killed cloud left off; whether all rounds are done."""
     out = Path(settings.out)
     with LoopThread() as loop, RunStore.open(out, resume=True) as store:
-        experiment = Experiment(settings)
+        experiment = SharedWork(settings)
         audit = AuditLog(out, settings.audit)
         deployment = build_deployment(settings, experiment, loop, run=_run_id(out), audit=audit)
         stop.deployment = deployment
@@ -119,7 +119,7 @@ class _Watch:
     """Keeps the records of a real run, saves when it is time, and tells the board."""
 
     def __init__(
-        self, settings: CloudNodeSettings, experiment: Experiment, store: RunStore, board: Board, stop: Stop
+        self, settings: CloudNodeSettings, experiment: SharedWork, store: RunStore, board: Board, stop: Stop
     ) -> None:
         self.records: list[dict[str, Any]] = []
         self._every, self._rounds = settings.checkpoint_every, experiment.config.training.rounds
@@ -171,7 +171,7 @@ def _run_id(out: Path) -> str:
     return path.read_text(encoding="ascii")
 
 
-def _board(settings: CloudNodeSettings, experiment: Experiment, deployment: Deployment) -> Board:
+def _board(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Board:
     config = experiment.config
     ues = {name: number for k in range(config.network.edges) for name, number in ue_roster([], config, k).items()}
     edges = edge_roster(settings.edges, config)
@@ -179,7 +179,7 @@ def _board(settings: CloudNodeSettings, experiment: Experiment, deployment: Depl
 
 
 def _write(
-    store: RunStore, config: Config, deployment: Deployment, records: list[dict[str, Any]], state: TrainState
+    store: RunStore, config: Experiment, deployment: Deployment, records: list[dict[str, Any]], state: TrainState
 ) -> None:
     executor = deployment.executor
     spec = executor.cloud.task.spec
@@ -189,7 +189,7 @@ def _write(
 
 
 def _summary(
-    config: Config, deployment: Deployment, records: list[dict[str, Any]], *, completed: bool
+    config: Experiment, deployment: Deployment, records: list[dict[str, Any]], *, completed: bool
 ) -> dict[str, Any]:
     executor = deployment.executor
     return {
@@ -207,7 +207,7 @@ def _median_ratio(executor: DeployedExecutor) -> float | None:
     return statistics.median(ratios) if ratios else None
 
 
-def _ue_table(config: Config, executor: DeployedExecutor, state: TrainState) -> dict[str, Any]:
+def _ue_table(config: Experiment, executor: DeployedExecutor, state: TrainState) -> dict[str, Any]:
     found = executor.evaluation()
     counts = config.network.ues_of_edges
     return {

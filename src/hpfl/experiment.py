@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.assembly import fitted
-from hpfl.config import Config, ConfigError, idle_settings, resolve, with_overrides
+from hpfl.config import Config, ConfigError, Experiment, idle_settings, resolve, with_overrides
 from hpfl.data.dataset import Dataset, Progress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
@@ -76,11 +76,11 @@ def run(
     the number of UEs and edges along.
     """
     say, hooks = (_warned, Hooks()) if hooks is None else (hooks.note, hooks)
-    resolve(config)
+    experiment = resolve(config)
     chosen = choose_device(device)
 
-    def loaded() -> tuple[Config, Dataset]:
-        fit, dataset = _with_data(config, data, data_dir, hooks)
+    def loaded() -> tuple[Experiment, Dataset]:
+        fit, dataset = _with_data(experiment, data, data_dir, hooks)
         for line in idle_settings(fit, owned=dataset.owners is not None):
             say(line)
         return fit, dataset
@@ -104,15 +104,18 @@ def _warned(text: str) -> None:
 
 
 def _with_data(
-    config: Config, data: FederatedData | Dataset | None, data_dir: str | Path | None, hooks: Hooks
-) -> tuple[Config, Dataset]:
-    """The data set of a run, and the configuration with what the data say of the network."""
+    given: Experiment, data: FederatedData | Dataset | None, data_dir: str | Path | None, hooks: Hooks
+) -> tuple[Experiment, Dataset]:
+    """The data set of a run, and the experiment with what the data say of the network."""
+    config = given.written
     if data is None:
-        name = config.data.dataset
-        dataset = load_dataset(name, Path(data_dir) if data_dir else None, progress=hooks.download)
-        return fitted(config, dataset), dataset
-    dataset = data.dataset if isinstance(data, FederatedData) else data
-    return fitted(with_overrides(config, [f"data.dataset={GIVEN}"]), dataset), dataset
+        name, options = config.data.dataset, given.data.options("dataset")
+        dataset = load_dataset(name, Path(data_dir) if data_dir else None, progress=hooks.download, options=options)
+    else:
+        dataset = data.dataset if isinstance(data, FederatedData) else data
+        config = with_overrides(config, [f"data.dataset={GIVEN}"])
+    fit = fitted(config, dataset)
+    return given if fit is given.written else resolve(fit), dataset
 
 
 def choose_device(name: str) -> torch.device:
@@ -125,13 +128,13 @@ def choose_device(name: str) -> torch.device:
 
 
 def _run(
-    given: Config, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, hooks: Hooks
+    config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, hooks: Hooks
 ) -> RunResult:
-    began, config = time.perf_counter(), resolve(given)
-    idle = idle_settings(given, owned=dataset.owners is not None)
+    began = time.perf_counter()
+    idle = idle_settings(config, owned=dataset.owners is not None)
     with _tracing(config, resume=resume) as record:
         simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=record)
-        with closing(_Watch(config, None if store is None else Journal(store, given), hooks)) as watch:
+        with closing(_Watch(config, None if store is None else Journal(store, config), hooks)) as watch:
             state = watch.open(simulation.start, resume=resume)
             try:
                 state = train(state, simulation.parts, simulation.settings, watch.after_round)
@@ -151,7 +154,7 @@ def _run(
 
 
 @contextmanager
-def _tracing(config: Config, *, resume: bool) -> Iterator[Recorder | None]:
+def _tracing(config: Experiment, *, resume: bool) -> Iterator[Recorder | None]:
     """What writes the run's trace down, where that is wanted."""
     network = config.network
     if not network.write_trace:
@@ -165,7 +168,7 @@ def _tracing(config: Config, *, resume: bool) -> Iterator[Recorder | None]:
 class _Watch:
     """Keeps the records of one run in memory and, given a journal, on disk; asks whether to go on."""
 
-    def __init__(self, config: Config, journal: Journal | None, hooks: Hooks) -> None:
+    def __init__(self, config: Experiment, journal: Journal | None, hooks: Hooks) -> None:
         self.config, self.journal, self.hooks = config, journal, hooks
         self.records: Records = []
 
@@ -212,7 +215,7 @@ def _on_device(state: TrainState, device: torch.device) -> TrainState:
 
 
 def _summary(
-    config: Config, simulation: Simulation, records: Records, *, began: float, device: torch.device
+    config: Experiment, simulation: Simulation, records: Records, *, began: float, device: torch.device
 ) -> dict[str, Any]:
     return {
         **run_summary(

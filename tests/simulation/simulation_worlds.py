@@ -12,11 +12,10 @@ from hpfl.network.topology import FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation import event, round  # noqa: A004, F401  they register the clocks
-from hpfl.simulation.clock import CLOCKS, ClockSettings, Span
 from hpfl.simulation.learners import Pending
 from hpfl.simulation.radio import Radio
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.training.clock import CLOCKS, ClockSettings, Span
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Parts
 from hpfl.training.state import initial_state

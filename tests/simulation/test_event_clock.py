@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from simulation_worlds import BITS, by_hand, make_world, memory_of
 
-from hpfl.simulation.clock import ClockSettings, Work
 from hpfl.simulation.event import EventClock
 from hpfl.simulation.round import RoundClock
+from hpfl.training.clock import ClockSettings, Work
 from hpfl.training.loop import play_round
 
 # edge 0: UE 0 computes 2 s and sends 4 bits at 2 bit/s (there at 4 s), UE 1 1 s and 8 bits at 2 bit/s (5 s);

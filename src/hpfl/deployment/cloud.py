@@ -13,7 +13,7 @@ from hpfl.deployment.gathering import Collecting, asked_until, until
 from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.settings import CloudNodeSettings
@@ -26,7 +26,7 @@ _AT_ONCE = 16
 class Cloud:
     """The parent of all edges."""
 
-    def __init__(self, settings: CloudNodeSettings, experiment: Experiment, run: str) -> None:
+    def __init__(self, settings: CloudNodeSettings, experiment: SharedWork, run: str) -> None:
         self.metrics = Metrics()
         self.run = run
         self.task = experiment.task

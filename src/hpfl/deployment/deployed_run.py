@@ -6,15 +6,14 @@ from dataclasses import dataclass
 import torch
 
 from hpfl.assembly import cloud_settings, start_state, torch_dtype
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import LinkModel, node_cost
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
-from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Evaluate, Parts
@@ -34,7 +33,7 @@ class Deployment:
 
 
 def build_deployment(
-    settings: CloudNodeSettings, experiment: Experiment, loop: LoopThread, *, run: str, audit: AuditLog | None
+    settings: CloudNodeSettings, experiment: SharedWork, loop: LoopThread, *, run: str, audit: AuditLog | None
 ) -> Deployment:
     """Everything the cloud needs to play rounds with real edges; it does not listen yet."""
     config = experiment.config
@@ -62,7 +61,7 @@ def build_deployment(
         executor=executor,
         parts=Parts(
             executor=executor,
-            planner=PLANNERS.get(config.planning.planner),
+            planner=config.part("planning.planner"),
             evaluate=_every(executor, config),
             streams=streams,
             stopwatch=time.perf_counter,
@@ -72,7 +71,7 @@ def build_deployment(
     )
 
 
-def refuse_what_only_a_simulator_can(config: Config) -> None:
+def refuse_what_only_a_simulator_can(config: Experiment) -> None:
     """A real network has a life of its own: chances, walks and virtual clocks cannot be imposed on it."""
     if config.training.trigger != "scheduled":
         raise SettingsError('training.trigger is "first"; a deployed cloud waits for the edges it called')
@@ -87,7 +86,7 @@ def refuse_what_only_a_simulator_can(config: Config) -> None:
         )
 
 
-def _every(executor: DeployedExecutor, config: Config) -> Evaluate:
+def _every(executor: DeployedExecutor, config: Experiment) -> Evaluate:
     every, last = config.evaluation.every, config.training.rounds
 
     def evaluate(params: torch.Tensor, round_number: int) -> EvaluationSummary | None:

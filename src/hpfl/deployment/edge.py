@@ -12,7 +12,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.flock import Flock
 from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.logs import log
-from hpfl.deployment.node import Background, Experiment
+from hpfl.deployment.node import Background, SharedWork
 from hpfl.deployment.pacing import send_vector
 from hpfl.deployment.refusal import ATTEMPTS, RETRIED, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
@@ -45,7 +45,7 @@ class Finished:
 class Edge:
     """The process of one edge."""
 
-    def __init__(self, settings: EdgeNodeSettings, experiment: Experiment) -> None:
+    def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         self.flock = Flock(settings, experiment)
         self._settings = settings
         self._experiment = experiment

@@ -13,7 +13,7 @@ from hpfl.deployment.gathering import Collecting, Gathering, asked_until, until
 from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import ue_roster
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
@@ -35,7 +35,7 @@ Seconds = dict[int, tuple[float, float]]
 class Flock:
     """The parent of an edge's UEs; knows nothing of the cloud."""
 
-    def __init__(self, settings: EdgeNodeSettings, experiment: Experiment) -> None:
+    def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         self.metrics = Metrics()
         self.name = settings.name
         self.run = ""

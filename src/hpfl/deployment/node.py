@@ -6,7 +6,6 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from hpfl.config import fingerprint
 from hpfl.deployment.checks import Bounds
 from hpfl.deployment.logs import LOGGER, log
 from hpfl.deployment.node_parts import make_node_task, sketch_width, vector_spec
@@ -61,12 +60,12 @@ async def _logged(kind: str, work: Coroutine[Any, Any, None]) -> None:
         LOGGER.exception("%s failed", kind)
 
 
-class Experiment:
-    """The shared experiment as one node sees it."""
+class SharedWork:
+    """What the experiment asks of every node alike: the model, its form on the wire, the bounds of updates."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self.config = settings.config()
-        self.fingerprint = fingerprint(self.config)
+        self.fingerprint = self.config.fingerprint
         self.task = make_node_task(settings, self.config)
         self.spec = vector_spec(self.task, self.config)
         self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)

@@ -12,7 +12,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import check_update
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
-from hpfl.deployment.node import Background, Experiment
+from hpfl.deployment.node import Background, SharedWork
 from hpfl.deployment.pacing import send_vector, sleep_until
 from hpfl.deployment.refusal import ATTEMPTS, RETRIED, Code, RefusedError
 from hpfl.deployment.settings import UeNodeSettings
@@ -33,7 +33,7 @@ class OwnUpdate:
 class Ue:
     """The process of one UE; `learner` may be replaced by anything with the same methods."""
 
-    def __init__(self, settings: UeNodeSettings, experiment: Experiment, learner: Learner) -> None:
+    def __init__(self, settings: UeNodeSettings, experiment: SharedWork, learner: Learner) -> None:
         self._settings = settings
         self._experiment = experiment
         self._learner = learner

@@ -101,12 +101,12 @@ class GeneralEngine:
             try_one(self, start, example)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-            if "derivative" not in reason or self.training.objective != "exact":
+            if "derivative" not in reason or not OBJECTIVES.part(self.training.objective).traits["twice"]:
                 raise LearningError(f"the update of a UE cannot be computed with this model: {reason}") from error
             bags = [n for n, part in self.task.module.named_modules() if isinstance(part, nn.EmbeddingBag)]
             where = f"layer {bags[0]!r} (EmbeddingBag)" if bags else "the model or its loss"
             raise LearningError(
-                f"{where} cannot be differentiated twice ({reason}), as the objective 'exact' wants; use "
+                f"{where} cannot be differentiated twice ({reason}), as {self.training.objective!r} wants; use "
                 f"{'nn.Embedding with a sum or mean over its words' if bags else 'others'}, or the objective "
                 "'hessian-free' or 'first-order'"
             ) from error

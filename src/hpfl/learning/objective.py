@@ -51,7 +51,8 @@ class LocalTraining:
         """The batches a UE draws for one local step; full batches are all the same one."""
         if self.batch_size is None or self.batches == "shared" or not self.adapts:
             return ("support",)
-        return ("support", "query") if self.objective == "first-order" else ("support", "query", "hessian")
+        roles: tuple[Role, ...] = OBJECTIVES.part(self.objective).traits["roles"]
+        return roles
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,11 @@ class MetaGradient:
 
 Objective = Callable[[Calculus, Any, LocalTraining], MetaGradient]
 
-OBJECTIVES: Registry[Objective] = Registry("objective")
+OBJECTIVES: Registry[Objective] = Registry(
+    "objective", traits={"roles": ("support", "query", "hessian"), "twice": False, "differences": False}
+)
+"""Trait `roles`: the batches it draws where they are independent. `twice`: it asks for products with the Hessian, so
+that models must be differentiable twice. `differences`: it subtracts gradients, which few digits do not carry."""
 
 
 def adapted(calculus: Calculus, start: Any, training: LocalTraining, *, keep: bool) -> tuple[Any, list[Gradient]]:

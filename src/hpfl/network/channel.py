@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -14,6 +14,11 @@ Fading = Callable[[Stream, int], FloatArray]
 """Unit-mean power factors of `count` links, drawn from one stream."""
 
 FADINGS: Registry[Fading] = Registry("fading")
+
+CHANNELS: Registry[Callable[..., Fading]] = Registry("channel")
+
+if TYPE_CHECKING:
+    from hpfl.network.options import FadingOptions
 
 _LEAST_FACTOR = 1e-12  # a draw of exactly zero would be a link that never delivers; 120 dB down is deep enough
 
@@ -49,3 +54,9 @@ def rayleigh(stream: Stream, count: int) -> FloatArray:
 def no_fading(_stream: Stream, count: int) -> FloatArray:
     """Path loss alone."""
     return np.ones(count)
+
+
+@CHANNELS.register("path-loss-and-fading", options="hpfl.network.options:FadingOptions")
+def path_loss_and_fading(*, options: "FadingOptions") -> Fading:
+    """Path loss by distance times small-scale fading, drawn anew in every block for every link by itself."""
+    return FADINGS.get(options.fading)

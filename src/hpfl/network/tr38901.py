@@ -11,8 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpfl.arrays import FloatArray
+from hpfl.network.path_losses import Site
+from hpfl.registry import part
 from hpfl.rng import Stream
 
+BASE_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
+"""Antennas of base stations, Table 7.2-1."""
 _LIGHT_M_PER_S = 3.0e8  # the value the standard computes break points with
 _NEAREST_M = 10.0  # its formulas hold from 10 m on; nearer links are given the path loss at 10 m
 
@@ -49,6 +53,23 @@ class UrbanPathLoss:
     def break_m(self) -> float:
         """Break point distance `4 h'_BS h'_UT f / c`, effective heights one metre lower."""
         return 4.0 * (self.base_m - 1.0) * (self.terminal_m - 1.0) * self.carrier_ghz * 1e9 / _LIGHT_M_PER_S
+
+
+@part(reads=("carrier_ghz",))
+def umi(site: Site) -> UrbanPathLoss:
+    """3GPP TR 38.901, urban micro: street canyon."""
+    return _urban("umi", site)
+
+
+@part(reads=("carrier_ghz",))
+def uma(site: Site) -> UrbanPathLoss:
+    """3GPP TR 38.901, urban macro."""
+    return _urban("uma", site)
+
+
+def _urban(scenario: Literal["umi", "uma"], site: Site) -> UrbanPathLoss:
+    base_m = BASE_HEIGHT_M[scenario]
+    return UrbanPathLoss(scenario=scenario, carrier_ghz=site.carrier_ghz, base_m=base_m, terminal_m=site.terminal_m)
 
 
 def sight_probability(scenario: str, ground_m: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hpfl.config import Config, ConfigError, differences, fingerprint, to_toml
+from hpfl.config import ConfigError, Experiment, differences, to_toml
 from hpfl.reporting.checkpoint import Loaded, OtherConfigurationError, load_latest, save_checkpoint
 from hpfl.reporting.folder import CONFIG, TIMELINE
 from hpfl.reporting.store import RunStore, read_config, read_rounds
@@ -15,9 +15,9 @@ from hpfl.training.state import TrainState
 class Journal:
     """Records, timeline and checkpoints of one run; the same whether its edges are simulated or real."""
 
-    def __init__(self, store: RunStore, config: Config) -> None:
+    def __init__(self, store: RunStore, config: Experiment) -> None:
         self.saved_round = -1
-        self._store, self._config, self._fingerprint = store, config, fingerprint(config)
+        self._store, self._config, self._fingerprint = store, config, config.fingerprint
         self._timeline = TimelineFile(store.out)
 
     def begin(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.reporting.targets import SUCCESSIVE, Reached, Target, configured
 from hpfl.training.record import RoundRecord
 
@@ -70,7 +70,7 @@ def summarise(records: Sequence[RoundRecord | Row], *, target: Target | None) ->
 
 
 def run_summary(
-    config: Config, records: Sequence[RoundRecord | Row], *, completed: bool, num_parameters: int
+    config: Experiment, records: Sequence[RoundRecord | Row], *, completed: bool, num_parameters: int
 ) -> dict[str, Any]:
     """What records and configuration say about a run, simulated or real."""
     return {

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.learning import Cohort, Evaluation, TestData
 from hpfl.training.record import EvaluationSummary, summary_of
 
@@ -15,7 +15,7 @@ from hpfl.training.record import EvaluationSummary, summary_of
 class Evaluator:
     """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all)."""
 
-    config: Config
+    config: Experiment
     cohort: Cohort
     test: TestData
     ues: IntArray | None
@@ -36,8 +36,8 @@ class Evaluator:
 
     def _evaluation(self, params: torch.Tensor) -> Evaluation:
         settings = self.config.evaluation
-        assert not isinstance(settings.inner_lr, str)
-        return self.cohort.evaluate(params, self.test, inner_lr=settings.inner_lr, inner_steps=settings.inner_steps)
+        inner_lr = self.config.adaptation_lr
+        return self.cohort.evaluate(params, self.test, inner_lr=inner_lr, inner_steps=settings.inner_steps)
 
     def _spread(self, values: FloatArray) -> FloatArray:
         everywhere = np.full(self.num_ues, np.nan)

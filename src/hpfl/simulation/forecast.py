@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.cutoff import cut_s
 from hpfl.network.latency import rate_bps
-from hpfl.simulation.clock import Gains, Span
+from hpfl.training.clock import Gains, Span
 
 _HAIR = 2.0**-52  # of the bits before: what an upload has left that ends one rounding after the interval
 

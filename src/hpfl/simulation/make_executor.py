@@ -6,31 +6,28 @@ from pathlib import Path
 import torch
 
 from hpfl.assembly import SampleCost, path_losses, touched_samples
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Cohort, Task
 from hpfl.network.availability import TwoState
-from hpfl.network.channel import FADINGS
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
-from hpfl.simulation import event as _event  # noqa: F401  registers its clock
-from hpfl.simulation import round as _round  # noqa: F401  registers its clock
-from hpfl.simulation.clock import CLOCKS, ClockSettings
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.radio import Radio, Recorder
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.training.clock import ClockSettings
 from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.sketch import make_projection
 from hpfl.units import dbm_to_w
 
 
 def make_executor(
-    config: Config, task: Task, cohort: Cohort, fleet: Fleet, *, cost: SampleCost, record: Recorder | None = None
+    config: Experiment, task: Task, cohort: Cohort, fleet: Fleet, *, cost: SampleCost, record: Recorder | None = None
 ) -> SimulatedExecutor:
     """The executor of a resolved configuration; `record` is told of everything a trace holds."""
     trace = _trace(config)
@@ -47,7 +44,7 @@ def make_executor(
             compute_s=trace.of(COMPUTE_S),
             record=record,
         ),
-        clock=CLOCKS.get(config.training.clock)(_clock_settings(config)),
+        clock=config.part("training.clock")(_clock_settings(config)),
         learners=Learners(
             cohort=cohort,
             settings=EdgeSettings(
@@ -69,7 +66,7 @@ def make_executor(
     )
 
 
-def _sketching(config: Config, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:
+def _sketching(config: Experiment, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:
     if not config.planning.sketches:
         return None
     return Sketching(
@@ -80,7 +77,7 @@ def _sketching(config: Config, num_parameters: int, streams: Streams, device: to
     )
 
 
-def _clock_settings(config: Config) -> ClockSettings:
+def _clock_settings(config: Experiment) -> ClockSettings:
     return ClockSettings(
         trigger=config.training.trigger,
         max_edges=config.planning.max_edges,
@@ -89,20 +86,20 @@ def _clock_settings(config: Config) -> ClockSettings:
     )
 
 
-def _radio(config: Config) -> Radio:
+def _radio(config: Experiment) -> Radio:
     network = config.network
     ue_path, edge_path = path_losses(network)
     return Radio(
         ue_path=ue_path,
         edge_path=edge_path,
-        fading=FADINGS.get(network.fading),
+        fading=config.part("network.channel")(),
         noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
         coherence_rounds=network.coherence_rounds,
         coherence_s=network.coherence_s,
     )
 
 
-def _trace(config: Config) -> Trace:
+def _trace(config: Experiment) -> Trace:
     if not config.network.trace:
         return Trace(Path(), {})
     trace = read_trace(Path(config.network.trace), num_ues=config.network.num_ues, num_edges=config.network.edges)

@@ -17,12 +17,11 @@ from hpfl.assembly import (
     task_of,
     torch_dtype,
 )
-from hpfl.config import Config, resolve
+from hpfl.config import Experiment
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
 from hpfl.learning import Cohort, Evaluation, Task, TestData
 from hpfl.network.topology import Fleet, make_fleet
-from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator
 from hpfl.simulation.make_executor import make_executor
@@ -46,7 +45,7 @@ class Simulation:
 
 
 def build_simulation(
-    config: Config,
+    config: Experiment,
     dataset: Dataset,
     *,
     device: torch.device,
@@ -57,7 +56,6 @@ def build_simulation(
 
     `record` is told of the gains, compute times and availability that a trace of the run holds.
     """
-    config = resolve(config)
     streams = Streams(config.training.seed)
     dealt, dtype = deal(config, dataset, streams), torch_dtype(config)
     fleet = make_fleet(fleet_spec(config), dealt.shards.sizes, streams)
@@ -73,7 +71,7 @@ def build_simulation(
         dealt=dealt,
         parts=Parts(
             executor=executor,
-            planner=PLANNERS.get(config.planning.planner),
+            planner=config.part("planning.planner"),
             evaluate=evaluate.summary,
             streams=streams,
             stopwatch=stopwatch,
@@ -85,7 +83,7 @@ def build_simulation(
 
 
 def _cohorts(
-    config: Config, task: Task, dataset: Dataset, dealt: Dealt, *, device: torch.device, dtype: torch.dtype
+    config: Experiment, task: Task, dataset: Dataset, dealt: Dealt, *, device: torch.device, dtype: torch.dtype
 ) -> tuple[Cohort, Evaluator]:
     """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
     ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues

@@ -1,7 +1,7 @@
 """What the cloud does in a round: pose the planning problem, join the updates that arrived, choose who hears of it."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,13 +10,8 @@ import torch
 
 from hpfl.arrays import BoolArray
 from hpfl.planning.problem import APPLIED, Memory, Plan, RoundProblem
-from hpfl.registry import Registry
+from hpfl.training.combine import Combine, weighted_mean
 from hpfl.training.state import EdgeUpdate, Observation, TrainState
-
-Aggregation = Callable[[Sequence[EdgeUpdate]], torch.Tensor]
-"""From the updates that arrived, in whatever order, to the step direction in float64."""
-
-AGGREGATIONS: Registry[Aggregation] = Registry("aggregation")
 
 
 class DivergedError(ArithmeticError):
@@ -36,7 +31,7 @@ class CloudSettings:
     staleness_bound: int
     broadcast: Literal["auto", "scheduled", "all"] = "scheduled"
     trigger: Literal["scheduled", "first"] = "scheduled"
-    aggregation: str = "mean"
+    combine: Combine = weighted_mean
     staleness_discount: float = 0.0
 
 
@@ -59,17 +54,6 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         trusted=True,
         **links,
     )
-
-
-@AGGREGATIONS.register("mean")
-def weighted_mean(updates: Sequence[EdgeUpdate]) -> torch.Tensor:
-    """`sum_k n_k u_k / sum_k n_k` in float64 and in order of the members, so that the order of arrival is no matter."""
-    ordered = sorted(updates, key=lambda update: update.member)
-    total = sum(update.weight for update in ordered)
-    mean = torch.zeros_like(ordered[0].update, dtype=torch.float64)
-    for update in ordered:
-        mean += update.update.to(torch.float64) * (update.weight / total)  # two roundings, no FMA: anyone can redo it
-    return mean
 
 
 def discounted(updates: Sequence[EdgeUpdate], *, this_round: int, settings: CloudSettings) -> tuple[EdgeUpdate, ...]:
@@ -116,7 +100,7 @@ def step(
     """`w_{t+1} = w_t - scale beta * mean of u_k` (global update, section 3.3), rounded once; no update, no step."""
     if not updates or scale == 0.0:
         return params
-    direction = AGGREGATIONS.get(settings.aggregation)(updates)
+    direction = settings.combine(updates)
     moved = (params.to(torch.float64) - scale * settings.outer_lr * direction).to(params.dtype)
     if not bool(torch.isfinite(moved).all()):
         members = [update.member for update in updates]
