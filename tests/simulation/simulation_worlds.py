@@ -77,7 +77,7 @@ def make_world(
     loses_ues=False,
     cpu_hz=None,
     record=None,
-    memory=None,
+    script=None,
 ):
     """A network of a few edges; `life` is a function from (fleet, streams) to a `Life`."""
     streams = Streams(seed)
@@ -131,13 +131,15 @@ def make_world(
     )
     parts = Parts(
         executor=executor,
-        planner=PLANNERS.get(planner) if isinstance(planner, str) else planner,
+        planner=PLANNERS.get(planner, **({} if script is None else {"script": script}))
+        if isinstance(planner, str)
+        else planner,
         evaluate=lambda params, number: None,
         streams=streams,
         stopwatch=lambda: 0.0,
     )
     state = initial_state(torch.zeros(3, dtype=torch.float64), num_edges=edges, num_ues=fleet.num_ues)
-    return World(executor, settings, parts, state.but(memory=memory or {}))
+    return World(executor, settings, parts, state)
 
 
 def by_hand(

@@ -187,9 +187,7 @@ def test_event_equals_round_when_every_edge_is_scheduled_every_round(broadcast):
 
 
 def test_an_edge_that_waited_is_no_slower_than_one_that_starts_from_zero():
-    worlds = [
-        make_world(clock=clock, planner="scripted", memory={"script": [[0, 1], [2, 3]]}) for clock in ("round", "event")
-    ]
+    worlds = [make_world(clock=clock, planner="scripted", script=[[0, 1], [2, 3]]) for clock in ("round", "event")]
     states = [world.state for world in worlds]
     latencies = []
     for _ in range(4):
@@ -201,7 +199,7 @@ def test_an_edge_that_waited_is_no_slower_than_one_that_starts_from_zero():
 
 
 def test_a_broadcast_to_all_supersedes_what_is_in_flight_and_everybody_starts_anew():
-    world = make_world(planner="scripted", memory={"script": [[0], [1]]}, broadcast="all")
+    world = make_world(planner="scripted", script=[[0], [1]], broadcast="all")
     state, first = play_round(world.state, world.parts, world.settings)
     assert first.superseded == (1, 2, 3)
     assert state.awaiting.all()

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.problem import APPLIED
-from hpfl.training.cloud_step import AGGREGATIONS, CloudSettings, DivergedError, remembered, step
+from hpfl.training.cloud_step import CloudSettings, DivergedError, remembered, step
+from hpfl.training.combine import COMBINES
 from hpfl.training.present_edges import nobody
 from hpfl.training.state import EdgeUpdate
 
@@ -50,10 +51,10 @@ def test_a_model_never_takes_a_value_that_is_not_finite(bad):
     rows=st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=2, max_size=4),
     weights=st.lists(st.floats(0.1, 10.0), min_size=4, max_size=4),
 )
-def test_no_aggregation_depends_on_the_order_of_arrival(rows, weights):
+def test_no_way_of_joining_depends_on_the_order_of_arrival(rows, weights):
     updates = [update(member, row, weights[member]) for member, row in enumerate(rows)]
-    for name in AGGREGATIONS:
-        results = [AGGREGATIONS.get(name)(order) for order in itertools.permutations(updates)]
+    for name in COMBINES:
+        results = [COMBINES.get(name)(order) for order in itertools.permutations(updates)]
         assert all(torch.equal(results[0], other) for other in results)
 
 
