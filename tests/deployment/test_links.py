@@ -6,6 +6,7 @@ import torch
 from deployment_nodes import SMALL, Nodes
 
 import hpfl
+from hpfl.config import resolve
 from hpfl.data.sources import load_dataset
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.node_parts import LinkModel, node_cost
@@ -22,8 +23,8 @@ def simulated(*overrides):
 
 def deployed(config, simulation):
     bits = float(simulation.task.spec.num_parameters * config.network.bits_per_parameter)
-    cost = node_cost(config, simulation.task)
-    return LinkModel(config=config, model_bits=bits, cost=cost, streams=Streams(config.training.seed))
+    cost = node_cost(resolve(config), simulation.task)
+    return LinkModel(config=resolve(config), model_bits=bits, cost=cost, streams=Streams(config.training.seed))
 
 
 @pytest.mark.parametrize(

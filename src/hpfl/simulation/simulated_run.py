@@ -17,7 +17,7 @@ from hpfl.assembly import (
     task_of,
     torch_dtype,
 )
-from hpfl.config import Experiment
+from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
 from hpfl.learning import Cohort, Evaluation, Task, TestData
@@ -45,7 +45,7 @@ class Simulation:
 
 
 def build_simulation(
-    config: Experiment,
+    given: Config | Experiment,
     dataset: Dataset,
     *,
     device: torch.device,
@@ -56,6 +56,7 @@ def build_simulation(
 
     `record` is told of the gains, compute times and availability that a trace of the run holds.
     """
+    config = resolve(given)
     streams = Streams(config.training.seed)
     dealt, dtype = deal(config, dataset, streams), torch_dtype(config)
     fleet = make_fleet(fleet_spec(config), dealt.shards.sizes, streams)
