@@ -15,13 +15,15 @@ from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
 from hpfl.learning import LocalTraining, Products, Task, counted_passes, make_task
-from hpfl.network.channel import PathGain
+from hpfl.network.channel import ChannelSettings
 from hpfl.network.distributions import whole_numbers
-from hpfl.network.path_losses import Site
+from hpfl.network.path_losses import PathGain, Site
+from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.state import TrainState, initial_state
+from hpfl.units import dbm_to_w
 
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
@@ -147,21 +149,33 @@ def fleet_spec(config: Experiment) -> FleetSpec:
     )
 
 
-def path_losses(network: NetworkConfig) -> tuple[PathGain, PathGain]:
-    """Mean gains by distance: between UEs and edges, and between edges and the cloud."""
-    return (
-        network.bound("ue_path_loss")(_site(network, gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M)),
-        network.bound("edge_path_loss")(_site(network, gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M)),
+def make_radio(config: Experiment) -> Radio:
+    """The radio of an experiment: its channel on its path losses, its noise, and how long a fade lasts."""
+    network = config.network
+    paths = ChannelSettings(
+        ue_path=_path(config, "ue_path_loss", gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
+        edge_path=_path(config, "edge_path_loss", gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
+    )
+    return Radio(
+        channel=config.part("network.channel")(paths),
+        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
+        coherence_rounds=network.coherence_rounds,
+        coherence_s=network.coherence_s,
     )
 
 
-def _site(network: NetworkConfig, *, gain_db: float, terminal_m: float) -> Site:
-    return Site(
+def _path(config: Experiment, key: str, *, gain_db: float, terminal_m: float) -> PathGain:
+    site = Site(
         gain_db=gain_db,
-        exponent=network.path_loss_exponent,
-        carrier_ghz=network.carrier_ghz,
+        exponent=config.network.path_loss_exponent,
+        carrier_ghz=config.network.carrier_ghz,
         terminal_m=terminal_m,
     )
+    try:
+        made: PathGain = config.part(f"network.{key}")(site)
+    except ImportError as error:  # it needs a package that is not there
+        raise ConfigError(str(error)) from error
+    return made
 
 
 def cloud_settings(config: Experiment) -> CloudSettings:

@@ -11,6 +11,7 @@ from hpfl.config import ConfigError
 from hpfl.data.dataset import DatasetError
 from hpfl.data.shards import PartitionError
 from hpfl.learning import LearningError, NonFiniteUpdateError
+from hpfl.network.radio import ChannelError
 from hpfl.planning.bandwidth import InfeasibleError
 from hpfl.planning.checking import PlanError
 from hpfl.planning.deadline import ConvergenceError
@@ -28,6 +29,7 @@ REFUSALS = (
     CheckpointError,
     OutputError,
     LearningError,
+    ChannelError,
     InfeasibleError,
     ConvergenceError,
     PlanError,

@@ -18,13 +18,13 @@ from hpfl.data.dataset import Dataset, Progress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
 from hpfl.learning import Evaluation, NonFiniteUpdateError
+from hpfl.network.radio import Recorder
 from hpfl.reporting.figures import draw_at_the_end
 from hpfl.reporting.folder import UES
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment, run_summary
 from hpfl.reporting.table import write_table
-from hpfl.simulation.radio import Recorder
 from hpfl.simulation.simulated_run import Simulation, build_simulation
 from hpfl.simulation.trace import TraceFile
 from hpfl.training.cloud_step import DivergedError

@@ -149,9 +149,14 @@ def test_a_planner_may_lower_powers_and_leave_bandwidth_to_links_that_are_done()
     rate_bps = hz * np.log2(1.0 + power_w * problem.ue_gain / (np.maximum(hz, 1e-9) * problem.ue_noise_w_per_hz))
     upload_s = np.where(member & (ue_bits > 0), ue_bits / np.maximum(rate_bps, 1e-9), 0.0)
     times = finished(
-        problem, plan.scheduled, member, upload_s=upload_s, ue_power_w=power_w, edge_bandwidth_hz=plan.edge_bandwidth_hz
+        problem.links,
+        plan.scheduled,
+        member,
+        upload_s=upload_s,
+        ue_power_w=power_w,
+        edge_bandwidth_hz=plan.edge_bandwidth_hz,
     )
-    own = replace(plan, ue_bandwidth_hz=hz, **vars(times))
+    own = replace(plan, ue_bandwidth_hz=hz, times=times)
     own = replace(own, objective=problem.objective(own.scheduled, own.round_latency_s))
     checked_answer((own, {}), problem, "planner mine")
 

@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from hpfl.network.channel import FADINGS, PathLoss
+from hpfl.network.channel import CHANNELS, ChannelSettings
 from hpfl.network.distributions import Constant, Uniform
 from hpfl.network.links import Links
+from hpfl.network.path_losses import PathLoss
+from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
 from hpfl.simulation.learners import Pending
-from hpfl.simulation.radio import Radio
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
 from hpfl.training.clock import CLOCKS, ClockSettings, Span
 from hpfl.training.cloud_step import CloudSettings
@@ -94,9 +95,12 @@ def make_world(
     executor = SimulatedExecutor(
         fleet=fleet,
         radio=Radio(
-            ue_path=PathLoss(gain_at_1m_linear=10**-3.6, exponent=2.0),
-            edge_path=PathLoss(gain_at_1m_linear=1e-4, exponent=2.0),
-            fading=FADINGS.get("rayleigh"),
+            channel=CHANNELS.get("path-loss-and-fading")(
+                ChannelSettings(
+                    ue_path=PathLoss(gain_at_1m_linear=10**-3.6, exponent=2.0),
+                    edge_path=PathLoss(gain_at_1m_linear=1e-4, exponent=2.0),
+                )
+            ),
             noise_w_per_hz=4e-21,
             coherence_s=coherence_s,
             record=record,

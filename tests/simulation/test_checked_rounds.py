@@ -74,7 +74,8 @@ def test_a_cheating_planner_ends_the_run_in_the_round_it_cheats(clock, how, said
 
 @pytest.mark.parametrize("how", ["hpfl run", "hpfl.run"])
 def test_a_run_with_a_cheating_planner_is_no_completed_run(monkeypatch, tmp_path, how):
-    monkeypatch.setitem(PLANNERS._parts, "wide", cheating(wide, since=1))
+    made = PLANNERS._made("wide", cheating(wide, since=1), "elsewhere", None, {})
+    monkeypatch.setitem(PLANNERS._parts, "wide", made)
     if how == "hpfl.run":
         with pytest.raises(PlanError, match="round 2: planner wide hands out 40 MHz of 5 MHz"):
             hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, "planning.planner=wide"]), hooks=hpfl.Hooks())

@@ -31,7 +31,8 @@ def kinds() -> tuple[Kind, ...]:
     places: dict[Registry[Any], list[str]] = {}
     for section, info in Config.model_fields.items():
         model: Any = info.annotation
-        for name, slot in {**slots_of(model), **rows_of(model)}.items():
+        named_here: dict[str, Any] = {**slots_of(model), **rows_of(model)}
+        for name, slot in named_here.items():
             places.setdefault(slot.registry, []).append(f"{section}.{name}")
     named = [Kind(registry, tuple(keys)) for registry, keys in places.items()]
     within = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hpfl.assembly import cloud_settings, start_state, torch_dtype
+from hpfl.assembly import cloud_settings, make_radio, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
@@ -48,7 +48,13 @@ def build_deployment(
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
-        links=LinkModel(config=config, model_bits=bits, cost=node_cost(config, experiment.task), streams=streams),
+        links=LinkModel(
+            config=config,
+            model_bits=bits,
+            cost=node_cost(config, experiment.task),
+            radio=make_radio(config),
+            streams=streams,
+        ),
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,

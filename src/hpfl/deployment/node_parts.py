@@ -6,20 +6,20 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.assembly import SampleCost, fleet_spec, path_losses, sample_cost, task_of, touched_samples
+from hpfl.assembly import SampleCost, fleet_spec, sample_cost, task_of, touched_samples
 from hpfl.config import Experiment
 from hpfl.data.sources import described
 from hpfl.deployment.settings import NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
 from hpfl.learning import Task
-from hpfl.network.channel import Fading
 from hpfl.network.energy import compute_j
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
+from hpfl.network.places import places_at_rest
+from hpfl.network.radio import Radio
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
 from hpfl.training.sketch import DEFAULT_WIDTH
-from hpfl.units import dbm_to_w
 
 
 def make_node_task(settings: NodeSettings, config: Experiment) -> Task:
@@ -80,6 +80,7 @@ class LinkModel:
     config: Experiment
     model_bits: float
     cost: SampleCost
+    radio: Radio
     streams: Streams
 
     @property
@@ -97,20 +98,17 @@ class LinkModel:
 
         Where the experiment plans on sketches, computing is over by then and no longer part of the uploads.
         """
-        network = self.config.network
-        fleet = self._fleet(members, samples)
-        ue_fading, edge_fading = self._fading(round_number // network.coherence_rounds, fleet)
-        noise = dbm_to_w(network.noise_dbm_per_hz)
-        ue_path, edge_path = path_losses(network)
-        ue_gain = ue_path.gain(fleet.ue_distance_m, self.streams.at("path/ue")) * ue_fading
+        fleet, noise = self._fleet(members, samples), self.radio.noise_w_per_hz
+        moment, places = self.radio.moment(round_number, 0.0), places_at_rest(fleet, self.streams)
+        ue_gain, edge_gain = self.radio.gains(moment, places, self.streams, members=members)
         return Links(
-            edge_gain=edge_path.gain(fleet.edge_distance_m, self.streams.at("path/edge")) * edge_fading,
+            edge_gain=edge_gain,
             edge_power_w=fleet.edge_power_w,
             edge_noise_w_per_hz=np.full(fleet.num_edges, noise),
             edge_bits=np.full(fleet.num_edges, self.edge_bits),
             members=members,
             edge_of_ue=fleet.edge_of_ue[members],
-            ue_gain=ue_gain[members],
+            ue_gain=ue_gain,
             ue_power_w=fleet.ue_power_w[members],
             ue_noise_w_per_hz=np.full(members.size, noise),
             ue_bits=np.full(members.size, self.ue_bits),
@@ -126,13 +124,6 @@ class LinkModel:
         """CPU frequencies of all UEs, Hz."""
         nobody = np.zeros(0, dtype=np.int64)
         return self._fleet(nobody, nobody).cpu_hz
-
-    def _fading(self, block: int, fleet: Fleet) -> tuple[FloatArray, FloatArray]:
-        fading: Fading = self.config.part("network.channel")()
-        return (
-            fading(self.streams.at("fading/ue", block), fleet.num_ues),
-            fading(self.streams.at("fading/edge", block), fleet.num_edges),
-        )
 
     def _fleet(self, members: IntArray, samples: IntArray) -> Fleet:
         everyone = np.zeros(self.config.network.num_ues, dtype=np.int64)

@@ -1,16 +1,26 @@
-"""Path losses by name: each makes the mean gain by distance of a hop, from UEs to edges or from edges to the cloud."""
+"""Path losses by name: each makes the mean gain by distance of one hop, UEs to edges or edges to the cloud."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from hpfl.network.channel import PathGain, PathLoss
+from hpfl.arrays import FloatArray
 from hpfl.registry import Registry, part
+from hpfl.rng import Stream
 from hpfl.units import db_to_linear
+
+
+class PathGain(Protocol):
+    """Mean power gain of links by their distance; what a link keeps for good may be drawn from a stream."""
+
+    def gain(self, distance_m: FloatArray, stream: Stream) -> FloatArray:
+        """Mean power gain (linear) of one link per distance."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What is known of a hop: gain at one metre (dB), its exponent, carrier (GHz), the terminals' height (m)."""
+    """What is known of a hop: gain at one metre (dB), its exponent, carrier (GHz), height of who sends (m)."""
 
     gain_db: float
     exponent: float
@@ -18,7 +28,8 @@ class Site:
     terminal_m: float
 
 
-PathLossMaker = Callable[[Site], PathGain]
+PathLossMaker = Callable[..., PathGain]
+"""From a `Site` (and `options`, where the path loss has some) to its gain by distance."""
 
 PATH_LOSSES: Registry[PathLossMaker] = Registry(
     "path loss",
@@ -33,6 +44,19 @@ PATH_LOSSES: Registry[PathLossMaker] = Registry(
     },
 )
 """Trait `reads`: which of `gain_db`, `exponent` and `carrier_ghz` matter to it (None: all may)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathLoss:
+    """`gain = o * d^-exponent`, with `o` the gain at one metre (linear)."""
+
+    gain_at_1m_linear: float
+    exponent: float
+
+    def gain(self, distance_m: FloatArray, stream: Stream | None = None) -> FloatArray:
+        """Mean power gain at a distance."""
+        del stream
+        return self.gain_at_1m_linear * distance_m**-self.exponent
 
 
 @part(reads=("gain_db", "exponent"))

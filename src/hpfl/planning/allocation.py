@@ -1,71 +1,35 @@
 """What an allotment of bandwidth really gives: powers, times and the plan's objective."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.latency import upload_s as seconds_to_send
+from hpfl.network.links import Links
 from hpfl.planning.link_curve import LN2, energy_nats
-from hpfl.planning.problem import Plan, RoundProblem
-
-
-@dataclass(frozen=True, kw_only=True)
-class Times:
-    """Powers and times of an allotment; NaN times and no power for links of edges left out."""
-
-    ue_power_w: FloatArray
-    upload_s: FloatArray
-    edge_upload_s: FloatArray
-    edge_phase_s: FloatArray
-    latency_s: FloatArray
-    round_latency_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Allocation:
-    """Bandwidth of a set and what it yields; 0 Hz and NaN times for edges left out.
-
-    `price_s_per_hz` is `-dO/dB`; `edge_weight` and `ue_weight` are the multipliers of the deadlines: the part of `O`
-    that one second less of work on that edge's backhaul, or by that UE, would save. `relative_gap` certifies `O`.
-    """
-
-    scheduled: BoolArray
-    ue_bandwidth_hz: FloatArray
-    edge_bandwidth_hz: FloatArray
-    ue_power_w: FloatArray
-    upload_s: FloatArray
-    edge_upload_s: FloatArray
-    edge_phase_s: FloatArray
-    latency_s: FloatArray
-    round_latency_s: float
-    least_latency_s: float
-    relative_gap: float
-    price_s_per_hz: float
-    edge_weight: FloatArray
-    ue_weight: FloatArray
+from hpfl.planning.problem import Allocation, Plan, RoundProblem, Times
 
 
 def realise(
     problem: RoundProblem, scheduled: BoolArray, ue_bandwidth_hz: FloatArray, edge_bandwidth_hz: FloatArray
 ) -> Times:
     """Powers and times with which the scheduled edges send over the bandwidth allotted."""
-    member = scheduled[problem.edge_of_ue]
-    sends = member & (problem.ue_bits > 0)
-    bits = np.where(sends, problem.ue_bits, 0.0)
-    upload_s = seconds_to_send(bits, ue_bandwidth_hz, problem.ue_snr_hz)
-    power_w = np.where(sends, problem.ue_power_w, 0.0)
-    if problem.ue_energy_j is not None:
-        slow_s, slow_w = _at_budget(problem, problem.ue_energy_j, ue_bandwidth_hz)
-        over = power_w * upload_s > problem.ue_energy_j
+    links = problem.links
+    member = scheduled[links.edge_of_ue]
+    sends = member & (links.ue_bits > 0)
+    bits = np.where(sends, links.ue_bits, 0.0)
+    upload_s = seconds_to_send(bits, ue_bandwidth_hz, links.ue_snr_hz)
+    power_w = np.where(sends, links.ue_power_w, 0.0)
+    if links.ue_energy_j is not None:
+        slow_s, slow_w = _at_budget(links, links.ue_energy_j, ue_bandwidth_hz)
+        over = power_w * upload_s > links.ue_energy_j
         upload_s, power_w = np.where(over, slow_s, upload_s), np.where(over, slow_w, power_w)
     return finished(
-        problem, scheduled, member, upload_s=upload_s, ue_power_w=power_w, edge_bandwidth_hz=edge_bandwidth_hz
+        links, scheduled, member, upload_s=upload_s, ue_power_w=power_w, edge_bandwidth_hz=edge_bandwidth_hz
     )
 
 
 def finished(
-    problem: RoundProblem,
+    links: Links,
     scheduled: BoolArray,
     member: BoolArray,
     *,
@@ -74,10 +38,10 @@ def finished(
     edge_bandwidth_hz: FloatArray,
 ) -> Times:
     """When the scheduled edges are through, whose UEs (`member`) upload in `upload_s` with these powers."""
-    sends = member & (problem.ue_bits > 0)
-    phase_s = np.zeros(problem.num_edges)
-    np.maximum.at(phase_s, problem.edge_of_ue[sends], (problem.compute_s + upload_s)[sends])
-    edge_upload_s = seconds_to_send(np.where(scheduled, problem.edge_bits, 0.0), edge_bandwidth_hz, problem.edge_snr_hz)
+    sends = member & (links.ue_bits > 0)
+    phase_s = np.zeros(links.num_edges)
+    np.maximum.at(phase_s, links.edge_of_ue[sends], (links.compute_s + upload_s)[sends])
+    edge_upload_s = seconds_to_send(np.where(scheduled, links.edge_bits, 0.0), edge_bandwidth_hz, links.edge_snr_hz)
     latency_s = np.where(scheduled, phase_s + edge_upload_s, np.nan)
     return Times(
         ue_power_w=ue_power_w,
@@ -89,13 +53,13 @@ def finished(
     )
 
 
-def _at_budget(problem: RoundProblem, energy_j: FloatArray, bandwidth_hz: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _at_budget(links: Links, energy_j: FloatArray, bandwidth_hz: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Times and powers that use up the energy budget: `T = c / (b y)` with the budget's own `y`, and `p = E / T`."""
-    nats_to_send = np.where(problem.ue_bits > 0, problem.ue_bits, 1.0) * LN2
-    nats_cap = energy_nats(nats_to_send / problem.ue_snr_hz, problem.ue_power_w, energy_j)
+    nats_to_send = np.where(links.ue_bits > 0, links.ue_bits, 1.0) * LN2
+    nats_cap = energy_nats(nats_to_send / links.ue_snr_hz, links.ue_power_w, energy_j)
     with np.errstate(divide="ignore", invalid="ignore"):
         slow_s = nats_to_send / (bandwidth_hz * nats_cap)
-        return slow_s, np.minimum(energy_j / slow_s, problem.ue_power_w)
+        return slow_s, np.minimum(energy_j / slow_s, links.ue_power_w)
 
 
 def finish_plan(
@@ -108,15 +72,7 @@ def finish_plan(
     scale = problem.scale(scheduled, latency_s)
     return Plan(
         planner=planner,
-        scheduled=scheduled,
-        ue_bandwidth_hz=allocation.ue_bandwidth_hz,
-        edge_bandwidth_hz=allocation.edge_bandwidth_hz,
-        ue_power_w=allocation.ue_power_w,
-        upload_s=allocation.upload_s,
-        edge_upload_s=allocation.edge_upload_s,
-        edge_phase_s=allocation.edge_phase_s,
-        latency_s=allocation.latency_s,
-        round_latency_s=latency_s,
+        allocation=allocation,
         objective=objective,
         lower_bound=lower_bound,
         relative_gap=(objective - lower_bound) / scale if scale > 0 else 0.0,

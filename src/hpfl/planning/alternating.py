@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from hpfl.planning.allocation import finish_plan
-from hpfl.planning.baselines import quick_bound
 from hpfl.planning.moves import alternate
 from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.planning.set_choice import Incumbent, SetChoice, task_of
+from hpfl.planning.set_plans import quick_bound
 from hpfl.rng import Stream
 
 _TIE = 1e-6  # share of the values that the latency weighs at rho = 1, where it breaks ties

@@ -1,6 +1,6 @@
 """What the arrays of a planning problem must be: their kinds, lengths and ranges, by the rules of a document."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.planning.rules import (
     EDGE_FIELDS,
+    LARGEST,
+    MOST_WHOLE,
     OVERHEAD_S,
     SECONDS,
     SKETCH,
@@ -20,12 +22,14 @@ from hpfl.planning.rules import (
     as_float,
     shown,
 )
+from hpfl.records import counted
 
 _NUMBERS = {
     **{name: TOP_FIELDS[name] for name in ("bandwidth_hz", "rho", "phi", "max_edges", "staleness_bound")},
     "overhead_s": OVERHEAD_S,
 }
-_OF_EDGES = {
+_ARRAYS = {
+    "members": Field("the number of a UE", "be a whole number, 0 or more", low=0.0, high=MOST_WHOLE, whole=True),
     "edge_gain": EDGE_FIELDS["gain"],
     "edge_power_w": EDGE_FIELDS["power_w"],
     "edge_noise_w_per_hz": EDGE_FIELDS["noise_w_per_hz"],
@@ -33,8 +37,6 @@ _OF_EDGES = {
     "importance": EDGE_FIELDS["importance"],
     "staleness": EDGE_FIELDS["staleness"],
     "renewal_s": SECONDS,
-}
-_OF_UES = {
     "ue_gain": UE_FIELDS["gain"],
     "ue_power_w": UE_FIELDS["power_w"],
     "ue_noise_w_per_hz": UE_FIELDS["noise_w_per_hz"],
@@ -42,25 +44,32 @@ _OF_UES = {
     "compute_s": UE_FIELDS["compute_s"],
     "ue_energy_j": UE_FIELDS["energy_j"],
 }
-_OPTIONAL = frozenset({"renewal_s", "ue_energy_j"})
 _BOUNDLESS = frozenset({"ue_energy_j"})  # where infinity means that there is no limit
+_APART = frozenset({"members", "edge_of_ue", "sketches", "edge_ids", "ue_ids"})  # have rules of their own
+_NUMBER = Field("a number of an array", "be finite", low=-LARGEST)
 
 
-def usable(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a `RoundProblem` as planners take them, from whatever NumPy reads; `ProblemError` names a fault."""
-    K, N = _count("edge_gain", given), _count("edge_of_ue", given)
-    made: dict[str, Any] = {name: _number(name, given[name], field) for name, field in _NUMBERS.items()}
-    made |= {name: _each(name, given[name], field, f"{K} edges", K) for name, field in _OF_EDGES.items()}
-    made["edge_of_ue"] = _edge_of_ue(given["edge_of_ue"], K, N)
-    made |= {name: _each(name, given[name], field, f"{N} UEs", N) for name, field in _OF_UES.items()}
-    made["sketches"] = _sketches(given["sketches"], K)
-    made["edge_ids"] = _ids("edge_ids", given["edge_ids"], np.zeros(K, dtype=np.int64))
-    made["ue_ids"] = _ids("ue_ids", given["ue_ids"], made["edge_of_ue"])
+def usable(problem: Any) -> dict[str, Any]:
+    """The fields of a `RoundProblem` and its links as planners take them, from whatever NumPy reads, by name.
+
+    `ProblemError` names a fault. An array without a rule here must at least be one of finite numbers.
+    """
+    K, N = _count("edge_gain", problem.edge_gain), _count("edge_of_ue", problem.edge_of_ue)
+    made: dict[str, Any] = {name: _number(name, getattr(problem, name), field) for name, field in _NUMBERS.items()}
+    made["edge_of_ue"] = _edge_of_ue(problem.edge_of_ue, K, N)
+    made["members"] = _members(problem.members, N)
+    whom = {"edge": (K, "edges"), "ue": (N, "UEs")}
+    for entry, value in counted(problem):
+        if entry.name not in _APART and not (value is None and entry.default is None):
+            made[entry.name] = _each(entry.name, value, *whom[entry.metadata["per"]])
+    made["sketches"] = _sketches(problem.sketches, K)
+    made["edge_ids"] = _ids("edge_ids", problem.edge_ids, np.zeros(K, dtype=np.int64))
+    made["ue_ids"] = _ids("ue_ids", problem.ue_ids, made["edge_of_ue"])
     return made
 
 
-def _count(name: str, given: Mapping[str, Any]) -> int:
-    array = _read(name, given[name])
+def _count(name: str, value: object) -> int:
+    array = _read(name, value)
     if array.ndim != 1:
         raise ProblemError(f"{name} has the shape {array.shape}; one row of numbers was wanted")
     if not array.size:
@@ -90,14 +99,20 @@ def _number(name: str, value: object, field: Field) -> float | int:
     return int(plain) if field.whole else float(plain)
 
 
-def _each(name: str, value: object, field: Field, whom: str, count: int) -> NDArray[Any] | None:
+def _each(name: str, value: object, count: int, whom: str) -> NDArray[Any]:
     """One number for each of `count` edges or UEs, as float64, or as int64 where they are whole."""
-    if value is None and name in _OPTIONAL:
-        return None
     array = _read(name, value)
     if array.shape != (count,):
-        raise ProblemError(f"{name} has the shape {array.shape}; one number for each of {whom} was wanted")
-    return _within(array, field, name)
+        raise ProblemError(f"{name} has the shape {array.shape}; one number for each of {count} {whom} was wanted")
+    return _within(array, _ARRAYS.get(name, _NUMBER), name)
+
+
+def _members(value: object, count: int) -> IntArray:
+    """The UEs' own numbers; where those were their positions and the UEs are others now, positions again."""
+    members = _read("members", value)
+    if members.shape != (count,) and np.array_equal(members, np.arange(members.size)):
+        return np.arange(count, dtype=np.int64)
+    return _each("members", members, count, "UEs")
 
 
 def _within(array: NDArray[Any], field: Field, name: str) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.planning.ordering import by_edge, with_ues
+from hpfl.planning.ordering import by_edge
 from hpfl.planning.problem import Plan, RoundProblem
 from hpfl.planning.rules import (
     EDGE_FIELDS,
@@ -231,7 +231,7 @@ def _ue_places(first: IntArray) -> Place:
 def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[str, Any]:
     """The plan as the object `hpfl plan --json` prints: ids, Hz and seconds; null for the times of links left out."""
     problem, order = by_edge(problem)
-    plan = plan if order is None else with_ues(plan, order)
+    plan = plan if order is None else plan.of_ues(order)
     K = plan.scheduled.size
     first = np.searchsorted(problem.edge_of_ue, np.arange(K + 1)).tolist()
     edge_rows = zip(

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray
-from hpfl.planning.allocation import finish_plan
-from hpfl.planning.bandwidth import allocate
-from hpfl.planning.baselines import quick_bound
 from hpfl.planning.estimates import Estimate, estimate, intended
 from hpfl.planning.hearing import hearing, spent
 from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.planning.ratio import best_set, seconds_of, typical_seconds
 from hpfl.planning.set_choice import SetChoice, task_of
+from hpfl.planning.set_plans import plan_for_set
 from hpfl.rng import Stream
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "
     del stream
     found, memory = estimate(problem, memory, unpriced=options.staleness_price == "none")
     scheduled, step = choose(without(task_of(problem), spent(problem, memory)), found)
-    plan = finish_plan(problem, allocate(problem, scheduled), "fastest", lower_bound=quick_bound(problem))
+    plan = plan_for_set(problem, scheduled, "fastest")
     hears, memory = hearing(problem, scheduled, memory, uploads_s=plan.round_latency_s, curvature=found.curvature)
     plan = replace(plan, step_scale=step, broadcast="all", hears=hears, noise_scale=found.noise_scale)
     return plan, intended(problem, memory, scheduled, step)

@@ -3,12 +3,12 @@
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray
-from hpfl.planning.allocation import Allocation, finish_plan
+from hpfl.planning.allocation import finish_plan
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.deadline import starting_logit, starting_work
 from hpfl.planning.demand import best_split
 from hpfl.planning.load import load_of
-from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.problem import Allocation, Memory, Plan, RoundProblem
 from hpfl.planning.search import Found, solve
 from hpfl.planning.set_choice import SetChoice, task_of
 from hpfl.rng import Stream

@@ -11,9 +11,9 @@ import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.allocation import realise
-from hpfl.planning.baselines import checked, plan_with_bandwidth
 from hpfl.planning.filling import fill_at_equal_speed
 from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.set_plans import checked, plan_with_bandwidth
 from hpfl.rng import Stream
 
 _SAME = 1e-9  # of the terms of a score, what filling leaves between edges that end together

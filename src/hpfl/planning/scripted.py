@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpfl.arrays import BoolArray
-from hpfl.planning.allocation import finish_plan
-from hpfl.planning.bandwidth import allocate
-from hpfl.planning.baselines import checked, quick_bound
 from hpfl.planning.cycles import in_cycle
 from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.set_plans import checked, plan_for_set
 from hpfl.rng import Stream
 
 if TYPE_CHECKING:
@@ -29,12 +27,7 @@ def scripted(
         if options.script
         else in_cycle(problem, memory, problem.names, seats=problem.max_edges)
     )
-    scheduled = checked(problem, scheduled)
-    over = int(scheduled.sum()) > problem.most_edges
-    plan = finish_plan(
-        problem, allocate(problem, scheduled), "scripted", lower_bound=quick_bound(problem), exceeds_cap=over
-    )
-    return plan, memory
+    return plan_for_set(problem, checked(problem, scheduled), "scripted", whatever_the_cap=True), memory
 
 
 def reads_of_script(options: "ScriptedOptions") -> tuple[str, ...]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
-from hpfl.planning.allocation import Allocation
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.knapsack import Bounded, Knapsack, bound_nodes
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
 from hpfl.planning.moves import alternate, descend
 from hpfl.planning.nodes import Nodes
+from hpfl.planning.problem import Allocation
 from hpfl.planning.set_choice import Incumbent, SetChoice
 from hpfl.planning.solo import solo_slack_s
 

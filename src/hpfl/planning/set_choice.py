@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray
-from hpfl.planning.allocation import Allocation
 from hpfl.planning.bandwidth import InfeasibleError, allocate
-from hpfl.planning.problem import RoundProblem
+from hpfl.planning.problem import Allocation, RoundProblem
 
 _SAME = 1e-10  # objectives closer than this, relative to the plan's scale, count as equal
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import torch
 
-from hpfl.assembly import SampleCost, path_losses, touched_samples
+from hpfl.assembly import SampleCost, make_radio, touched_samples
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Cohort, Task
 from hpfl.network.availability import TwoState
 from hpfl.network.mobility import RandomWaypoint
+from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
 from hpfl.simulation.learners import Learners
-from hpfl.simulation.radio import Radio, Recorder
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
@@ -23,7 +23,6 @@ from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSiz
 from hpfl.training.clock import ClockSettings
 from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.sketch import make_projection
-from hpfl.units import dbm_to_w
 
 
 def make_executor(
@@ -35,7 +34,7 @@ def make_executor(
     bits = float(task.spec.num_parameters * config.network.bits_per_parameter)
     return SimulatedExecutor(
         fleet=fleet,
-        radio=replace(_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
+        radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
         load=WorkSizes(
             ue_bits=bits * config.training.edge_rounds,
             edge_bits=bits if config.network.backhaul else 0.0,
@@ -83,19 +82,6 @@ def _clock_settings(config: Experiment) -> ClockSettings:
         max_edges=config.planning.max_edges,
         deadline_s=config.life.deadline_s,
         coherence_s=config.network.coherence_s,
-    )
-
-
-def _radio(config: Experiment) -> Radio:
-    network = config.network
-    ue_path, edge_path = path_losses(network)
-    return Radio(
-        ue_path=ue_path,
-        edge_path=edge_path,
-        fading=config.part("network.channel")(),
-        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
-        coherence_rounds=network.coherence_rounds,
-        coherence_s=network.coherence_s,
     )
 
 

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.arrays import BoolArray, IntArray
 from hpfl.network.availability import TwoState
 from hpfl.network.failures import struck
 from hpfl.network.mobility import RandomWaypoint, Walk
+from hpfl.network.places import Places
+from hpfl.network.radio import Recorded, Recorder
 from hpfl.network.sampling import Sampling, sampled
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
-from hpfl.simulation.radio import Recorded, Recorder
 from hpfl.training.state import TrainState
 
 Memory = Mapping[str, NDArray[Any]]
@@ -38,7 +39,6 @@ class Roster:
     idle: BoolArray
     dropped: BoolArray
     num_lost: int
-    distance_m: FloatArray
     memory: Memory
 
 
@@ -53,7 +53,6 @@ def everyone(fleet: Fleet, state: TrainState) -> Roster:
         idle=none,
         dropped=none,
         num_lost=0,
-        distance_m=fleet.ue_distance_m,
         memory=state.clock,
     )
 
@@ -72,7 +71,7 @@ class Life:
 
     def roster(self, state: TrainState, delivered: BoolArray) -> Roster:
         """Move the network to this round, take leave of those who left, and fill the edge rounds that start."""
-        edge_of_ue, distance_m, places = self._places(state)
+        edge_of_ue, walked = self._walked(state)
         available, seen = self._present(state)
         if self.record is not None and self.availability is not None:
             self.record("available", (state.round, 0), available)
@@ -96,8 +95,7 @@ class Life:
             idle=~filled,
             dropped=dropped,
             num_lost=int(gone.sum()),
-            distance_m=distance_m,
-            memory={**state.clock, **places, **seen, SERVES: serves},
+            memory={**state.clock, **walked, **seen, SERVES: serves},
         )
 
     def _serving(self, state: TrainState) -> IntArray:
@@ -124,19 +122,27 @@ class Life:
             available = self.availability.step(before, lots)
         return available, {AVAILABLE: available}
 
-    def _places(self, state: TrainState) -> tuple[IntArray, FloatArray, Memory]:
-        """Each UE's edge and distance to it; with mobility, after walking since the last plan."""
+    def _walked(self, state: TrainState) -> tuple[IntArray, Memory]:
+        """Each UE's edge; with mobility, after walking since the last plan, and where it has come to."""
         if self.mobility is None:
-            return self.fleet.edge_of_ue, self.fleet.ue_distance_m, {}
+            return self.fleet.edge_of_ue, {}
         if MOVED in state.clock:
-            walk = Walk(**{name.removeprefix(_WALK): v for name, v in state.clock.items() if name.startswith(_WALK)})
-            seconds = state.time_s - float(state.clock[MOVED][0])
+            walk, seconds = _walk_in(state.clock), state.time_s - float(state.clock[MOVED][0])
             walk = self.mobility.move(walk, seconds, self.streams, state.round)
         else:
             walk = self.mobility.start(self.fleet, self.streams)
         edge, distance_m = self.mobility.nearest(walk)
         walked = {_WALK + name: values for name, values in vars(walk).items()}
-        return edge, distance_m, walked | {MOVED: np.array([state.time_s]), DISTANCE: distance_m}
+        return edge, walked | {MOVED: np.array([state.time_s]), DISTANCE: distance_m}
+
+
+def _walk_in(memory: Memory) -> Walk:
+    return Walk(**{name.removeprefix(_WALK): v for name, v in memory.items() if name.startswith(_WALK)})
+
+
+def walked_places(mobility: RandomWaypoint, fleet: Fleet, memory: Memory) -> Places:
+    """Where everything is: as far as the UEs had walked when the memory was made."""
+    return mobility.places(_walk_in(memory), fleet, memory[DISTANCE])
 
 
 def sorted_by_edge(serves: IntArray) -> tuple[IntArray, IntArray]:

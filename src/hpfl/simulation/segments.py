@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray
+from hpfl.network.channel import Gains
 from hpfl.network.energy import transmit_j
 from hpfl.simulation.forecast import Forecast, Left, Moved, course_of, moved
 from hpfl.simulation.trigger import Firing, after_all, after_first
-from hpfl.training.clock import ClockMemory, ClockSettings, Gains, Marks, Progress, Span
+from hpfl.training.clock import ClockMemory, ClockSettings, Marks, Progress, Span
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def played(interval: Span, left: Left, settings: ClockSettings, memory: ClockMem
 def _channel(interval: Span, settings: ClockSettings, segment: int) -> tuple[Gains, float]:
     """The gains of a segment, and when it ends, in seconds after the plan."""
     if not settings.coherence_s or interval.gains is None:
-        return (interval.links.ue_gain, interval.links.edge_gain), math.inf
+        return Gains(ue=interval.links.ue_gain, edge=interval.links.edge_gain), math.inf
     block = math.floor(interval.start_s / settings.coherence_s) + segment
     ends_s = (block + 1) * settings.coherence_s - interval.start_s
     return interval.gains(segment), max(ends_s, 0.0)

@@ -21,11 +21,11 @@ from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
 from hpfl.learning import Cohort, Evaluation, Task, TestData
+from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator
 from hpfl.simulation.make_executor import make_executor
-from hpfl.simulation.radio import Recorder
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Parts
 from hpfl.training.state import TrainState

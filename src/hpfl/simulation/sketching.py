@@ -68,8 +68,6 @@ def slowest(seconds: FloatArray, edge_of_ue: IntArray, num_edges: int) -> FloatA
 
 
 def _round_of(links: Links, ue_bits: FloatArray, edge_bits: FloatArray, bandwidth_hz: float) -> RoundProblem:
-    fields = dict(vars(links)) | {"ue_bits": ue_bits, "edge_bits": edge_bits, "ue_energy_j": None}
-    fields.pop("members")
     K = edge_bits.size
     return RoundProblem(
         bandwidth_hz=bandwidth_hz,
@@ -77,8 +75,8 @@ def _round_of(links: Links, ue_bits: FloatArray, edge_bits: FloatArray, bandwidt
         phi=0.0,
         max_edges=K,
         staleness_bound=1,
+        links=replace(links, ue_bits=ue_bits, edge_bits=edge_bits, ue_energy_j=None),
         importance=np.zeros(K),
         staleness=np.zeros(K, dtype=np.int64),
         trusted=True,
-        **fields,
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hpfl.arrays import FloatArray
 from hpfl.config import ConfigError
-from hpfl.simulation.radio import Recorded
+from hpfl.network.radio import Recorded
 
 COLUMNS = ("what", "round", "part", "member", "value")
 Key = tuple[int, int]

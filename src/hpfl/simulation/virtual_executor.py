@@ -1,23 +1,25 @@
 """Plays a round in virtual time: real gradients, a drawn channel, a clock that only computes."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.network.channel import Gains
 from hpfl.network.failures import struck
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
+from hpfl.network.places import Places, places_at_rest
+from hpfl.network.radio import Radio, Recorded, Recorder
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
 from hpfl.simulation.edge_timeline import stretches, with_sketching
 from hpfl.simulation.learners import Learners, Pending, held_models
-from hpfl.simulation.radio import Radio, Recorded, Recorder
-from hpfl.simulation.roster import DISTANCE, SERVES, Life, Roster, everyone, sorted_by_edge
+from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
 from hpfl.simulation.sketching import Sketching, computed, slowest
-from hpfl.training.clock import Clock, ClockMemory, Gains, Progress, Span, Work, joules_of
+from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
@@ -193,7 +195,7 @@ class SimulatedExecutor:
 
     def _interval(self, state: TrainState, observation: Observation, plan: Plan, *, began_s: float) -> Span:
         chances, at, links = self.mishaps, self.streams.at, observation.links
-        distance_m = observation.clock.get(DISTANCE, self.fleet.ue_distance_m)
+        places = self._places(observation.clock)
         return Span(
             links=links,
             plan=plan,
@@ -202,7 +204,7 @@ class SimulatedExecutor:
             whole_edge_bits=np.full(self.fleet.num_edges, self.load.edge_bits),
             ue_fails=struck(at("failure/ue", state.round), self.fleet.num_ues, chances.ue_failure)[links.members],
             edge_fails=struck(at("failure/edge", state.round), self.fleet.num_edges, chances.edge_failure),
-            gains=partial(self._gains, state, began_s=began_s, members=links.members, distance_m=distance_m),
+            gains=partial(self._gains, state, began_s=began_s, members=links.members, places=places),
         )
 
     def _whole_work(self, round_number: int) -> Work:
@@ -224,16 +226,24 @@ class SimulatedExecutor:
             edge_bits=np.full(fleet.num_edges, load.edge_bits),
         )
 
-    def _gains(
-        self, state: TrainState, later: int, *, began_s: float, members: IntArray, distance_m: FloatArray
-    ) -> Gains:
+    @cached_property
+    def _places_at_rest(self) -> Places:
+        return places_at_rest(self.fleet, self.streams)
+
+    def _places(self, memory: ClockMemory) -> Places:
+        """Where everything is, as far as a channel may know it in this round."""
+        mobility = None if self.life is None else self.life.mobility
+        return self._places_at_rest if mobility is None else walked_places(mobility, self.fleet, memory)
+
+    def _gains(self, state: TrainState, later: int, *, began_s: float, members: IntArray, places: Places) -> Gains:
         """Gains `later` coherence blocks from now on, in a round that was observed at `began_s`."""
         moment = self.radio.moment(state.round, state.time_s, later, began_s=began_s)
-        return self.radio.gains(moment, self.fleet, self.streams, members=members, distance_m=distance_m)
+        return self.radio.gains(moment, places, self.streams, members=members)
 
     def _links(self, state: TrainState, roster: Roster, work: Work) -> Links:
         fleet, members = self.fleet, roster.members
-        ue_gain, edge_gain = self._gains(state, 0, began_s=state.time_s, members=members, distance_m=roster.distance_m)
+        places = self._places(roster.memory)
+        ue_gain, edge_gain = self._gains(state, 0, began_s=state.time_s, members=members, places=places)
         return Links(
             edge_gain=edge_gain,
             edge_power_w=fleet.edge_power_w,

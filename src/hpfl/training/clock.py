@@ -7,14 +7,13 @@ from typing import Any, Literal, Protocol
 from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.network.channel import Gains
 from hpfl.network.energy import compute_j
 from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
 from hpfl.registry import Registry
 
 ClockMemory = Mapping[str, NDArray[Any]]
-Gains = tuple[FloatArray, FloatArray]
-"""Power gains of the participating UEs' links and of all backhauls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +40,8 @@ class Span:
     """From one plan to the next aggregation: everything that decides what happens in between.
 
     `must` are the edges at the staleness bound; `ue_fails` and `edge_fails` are the uploads that will be found spoilt
-    when they are complete; `gains` gives the channel of the n-th coherence block from the plan on; `whole_edge_bits` is
-    an update's full size.
+    when they are complete; `gains` gives the channel of the n-th coherence block from the plan on, of the participating
+    UEs' links and of all backhauls; `whole_edge_bits` is an update's full size.
     """
 
     links: Links

@@ -37,8 +37,6 @@ class CloudSettings:
 
 def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
     """Everything a planner may know of this round; with trigger `first` every edge must be given bandwidth."""
-    links = dict(vars(observation.links))
-    links.pop("members")
     everybody = settings.trigger == "first"
     return RoundProblem(
         bandwidth_hz=settings.bandwidth_hz,
@@ -46,13 +44,13 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         phi=settings.phi,
         max_edges=len(state.base_round) if everybody else settings.max_edges,
         staleness_bound=0 if everybody else settings.staleness_bound,
+        links=observation.links,
         importance=observation.importance,
         staleness=state.staleness,
         sketches=observation.sketches,
         overhead_s=observation.spent_s,
         renewal_s=observation.renewal_s,
         trusted=True,
-        **links,
     )
 
 
