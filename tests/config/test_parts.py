@@ -78,6 +78,14 @@ def test_a_part_that_is_exchanged_leaves_its_options_behind():
     assert hpfl.config.with_overrides(config, ["planning.planner=joint"]).planning.planner_options == {}
 
 
+def test_the_order_of_overrides_does_not_matter(tmp_path):
+    (tmp_path / "mine.toml").write_text(to_toml(load("quickstart")))  # with the options of its own planner
+    asked = ["planning.planner_options.script=[[3]]", "planning.planner=scripted"]
+    made = [load(tmp_path / "mine.toml", overrides=order) for order in (asked, asked[::-1])]
+    assert made[0] == made[1]
+    assert made[0].planning.planner_options == {"script": [[3]]}
+
+
 def test_options_at_their_defaults_are_the_same_experiment():
     plain = load("quickstart")
     said = load("quickstart", overrides=["planning.planner_options={staleness_price='learned'}"])
@@ -172,6 +180,7 @@ def test_a_system_may_stand_in_a_file_or_an_override(tmp_path):
     path.write_text('system = "hfl"\n[training]\nrounds = 3\n')
     assert load(path).learning.inner_lr == 0.0
     assert load("quickstart", overrides=["system=shpfl"]) == load("quickstart", system="shpfl")
+    assert hpfl.config.with_overrides(load("quickstart"), ["system=shpfl"]) == load("quickstart", system="shpfl")
     with pytest.raises(ConfigError, match="--system is 'fl' and system in the file is 'hfl'; give one"):
         load(path, system="fl")
 

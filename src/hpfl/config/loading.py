@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from hpfl.config.errors import ConfigError, from_validation, known_keys, near, unknown
 from hpfl.config.named import OPTIONS, slots_of
-from hpfl.config.old_keys import OLD_KEYS, put_back
+from hpfl.config.old_keys import OLD_KEYS, RenewedSection, put_back
 from hpfl.config.whole import Config
 
 Tree = dict[str, Any]
@@ -131,24 +131,36 @@ def apply_system(config: Config, system: str) -> Config:
 
 def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
     """Apply `section.key=value` or `section.key_options.option=value`; a value is TOML, what is not TOML is text."""
+    system, overrides = _system(None, {}, list(overrides))
+    config = config if system is None else apply_system(config, system)
     given: dict[str, Tree] = {}
+    single: dict[tuple[str, str], Tree] = {}
     asked = set()
     for text in overrides:
         section, name, option, value = _override(text)
-        keys = given.setdefault(section, {})
         if option:
-            before = keys.get(
-                name, {} if name.removesuffix(OPTIONS) in keys else getattr(getattr(config, section), name)
-            )
-            value = {**before, option: value}
-        keys[name] = value
+            single.setdefault((section, name), {})[option] = value
+        else:
+            given.setdefault(section, {})[name] = value
         place = f"{section}.{name}.{option}".rstrip(".")
         asked |= {place, *(old.new for old in OLD_KEYS if old.old == place)}
+    for (section, name), options in single.items():
+        keys = given.setdefault(section, {})
+        keys[name] = {**_table(getattr(config, section), name, keys), **options}
     if not given:
         return config
     made = changed(config, given)
     made._asked = config._asked | asked
     return made
+
+
+def _table(section: RenewedSection, name: str, keys: Tree) -> Tree:
+    """The options that single ones are added to: those given beside them, else those of the part if it stays."""
+    slot = name.removesuffix(OPTIONS)
+    chosen = getattr(section, slot)
+    stays = keys.get(slot, chosen) == chosen
+    table = keys.get(name, getattr(section, name) if stays else {})
+    return table if isinstance(table, dict) else {}
 
 
 def _override(text: str) -> tuple[str, str, str, Any]:
