@@ -185,18 +185,18 @@ def attach_seconds(*, ues: int, processes: int) -> float:
 
 async def attached(file: str, wanted: int) -> None:
     """An edge that tells how long it took from the first UE to the last."""
-    from hpfl.deployment.flock import Flock
+    from hpfl.deployment.edge_ues import EdgeUes
 
     settings = read_settings(EdgeNodeSettings, Path(file))
-    flock = Flock(settings, SharedWork(settings))
-    await flock.start(settings)
+    ues = EdgeUes(settings, SharedWork(settings))
+    await ues.side.start()
     began = None
-    while len(flock.hub.children) < wanted:
+    while len(ues.hub.children) < wanted:
         await asyncio.sleep(0.005)
-        if began is None and flock.hub.children:
+        if began is None and ues.hub.children:
             began = time.perf_counter()
     print(time.perf_counter() - (began or 0.0), flush=True)
-    await flock.hub.stop()
+    await ues.hub.stop()
 
 
 def started(*arguments: str) -> "subprocess.Popen[str]":

@@ -14,7 +14,7 @@ from hpfl.data.dataset import Dataset, Owners
 from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
-from hpfl.learning import LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning import BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.network.channel import ChannelSettings
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.path_losses import PathGain, Site
@@ -22,6 +22,8 @@ from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
+from hpfl.training.evaluation_summary import summary_columns
+from hpfl.training.record import check_columns
 from hpfl.training.state import TrainState, initial_state
 from hpfl.units import dbm_to_w
 
@@ -244,6 +246,13 @@ def products(config: Experiment) -> Products:
     """What a GPU may round the factors of products to."""
     dtype = config.learning.dtype
     return dtype if dtype == "tf32" or dtype == "bf16" else "full"  # noqa: PLR1714  the type checker follows this one
+
+
+def metrics_of(config: Experiment) -> tuple[BoundMetric, ...]:
+    """What is measured on the UEs' test samples; every node derives the columns of its figures from these."""
+    metrics = tuple(BoundMetric.of(part, options) for part, options in config.chosen("evaluation.metrics"))
+    check_columns(summary_columns(metrics))
+    return metrics
 
 
 def start_state(params: torch.Tensor, config: Experiment) -> TrainState:

@@ -192,8 +192,8 @@ class _refusing:  # noqa: N801  reads as a word at its uses
 
         known: tuple[type[BaseException], ...] = (CertificateError, SettingsError, DivergedError)
         if "grpc" in sys.modules:
+            from hpfl.deployment.attaching import NotAdmittedError
             from hpfl.deployment.deliveries import NobodyError
-            from hpfl.deployment.uplink import NotAdmittedError
 
             known = (*known, NobodyError, NotAdmittedError)
         if isinstance(error, known):

@@ -22,14 +22,14 @@ from hpfl.deployment.deployed_run import Deployment, build_deployment
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
-from hpfl.deployment.real_executor import DeployedExecutor, as_vector
+from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board, write_status
 from hpfl.reporting.figures import draw_at_the_end
 from hpfl.reporting.folder import RUN_ID, SUMMARY, UES
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import RunStore
-from hpfl.reporting.summary import environment, run_summary
+from hpfl.reporting.summary import environment, run_summary, ue_figures
 from hpfl.reporting.table import write_table
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import train
@@ -69,8 +69,7 @@ def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening =
         deployment.executor.on_timing = board.took
         watch = _Watch(settings, experiment, store, board, stop)
         state = watch.recovered(deployment.start)
-        deployment.executor.prepare(state)
-        audit.start(as_vector(state.params), round_number=state.round, run=deployment.cloud.run)
+        audit.start(deployment.executor.prepare(state))
         deployment.cloud.metrics.serve(settings.metrics)
         listening(loop.run(deployment.cloud.start()))
         writing, completed, lost = loop.start(board.keep_writing(out)), False, False
@@ -192,8 +191,9 @@ def _summary(
     config: Experiment, deployment: Deployment, records: list[dict[str, Any]], *, completed: bool
 ) -> dict[str, Any]:
     executor = deployment.executor
+    size, metrics = executor.cloud.task.spec.num_parameters, executor.metrics
     return {
-        **run_summary(config, records, completed=completed, num_parameters=executor.cloud.task.spec.num_parameters),
+        **run_summary(config, records, completed=completed, num_parameters=size, metrics=metrics),
         "test_samples": "those each UE holds; a UE whose file names no data has its simulated twin's",
         "idle_settings": list(idle_settings(config)),
         "deployed": True,
@@ -213,11 +213,6 @@ def _ue_table(config: Experiment, executor: DeployedExecutor, state: TrainState)
     return {
         "ue": np.arange(config.network.num_ues),
         "edge": np.repeat(np.arange(config.network.edges), counts),
-        "personalised_accuracy": found.personalised_accuracy,
-        "global_accuracy": found.global_accuracy,
-        "meta_loss": found.meta_loss,
-        "loss": found.loss,
-        "personalised_test_loss": found.personalised_test_loss,
-        "test_loss": found.test_loss,
+        **ue_figures(found),
         "energy_j": state.joules,
     }

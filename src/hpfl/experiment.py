@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.assembly import fitted
+from hpfl.assembly import fitted, metrics_of
 from hpfl.config import Config, ConfigError, Experiment, idle_settings, resolve, with_overrides
 from hpfl.data.dataset import Dataset, Progress
 from hpfl.data.federated import FederatedData
@@ -23,7 +23,7 @@ from hpfl.reporting.figures import draw_at_the_end
 from hpfl.reporting.folder import UES
 from hpfl.reporting.journal import Journal
 from hpfl.reporting.store import OutputError, RunStore
-from hpfl.reporting.summary import environment, run_summary
+from hpfl.reporting.summary import environment, run_summary, ue_figures
 from hpfl.reporting.table import write_table
 from hpfl.simulation.simulated_run import Simulation, build_simulation
 from hpfl.simulation.trace import TraceFile
@@ -223,6 +223,7 @@ def _summary(
             records,
             completed=len(records) >= config.training.rounds,
             num_parameters=simulation.task.spec.num_parameters,
+            metrics=metrics_of(config),
         ),
         "test_samples": simulation.dealt.tests,
         "device": device.type,
@@ -239,12 +240,7 @@ def _ue_table(simulation: Simulation, state: TrainState, evaluation: Evaluation)
         "edge": fleet.edge_of_ue,
         "samples": fleet.num_samples,
         "labels": _labels(dealt.label_counts > 0),
-        "personalised_accuracy": evaluation.personalised_accuracy,
-        "global_accuracy": evaluation.global_accuracy,
-        "meta_loss": evaluation.meta_loss,
-        "loss": evaluation.loss,
-        "personalised_test_loss": evaluation.personalised_test_loss,
-        "test_loss": evaluation.test_loss,
+        **ue_figures(evaluation),
         "energy_j": state.joules,
     }
     order = np.argsort(dealt.ue_numbers)

@@ -1,7 +1,8 @@
 """Records of arrays in which every array says what it has one entry per, so that slicing one cannot forget any."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, fields, is_dataclass, replace
+from dataclasses import Field, fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,12 @@ _Change = Callable[[Any, Field[Any]], Any]
 
 def counted(record: Any) -> Iterator[tuple[Field[Any], Any]]:
     """Every field of a record, and of the records in it, that has one entry per edge or UE, with its value."""
-    for entry in fields(record):
+    for entry in _fields(record.__class__):
         value = getattr(record, entry.name)
-        if _is_record(value):
-            yield from counted(value)
-        elif "per" in entry.metadata:
+        if "per" in entry.metadata:
             yield entry, value
+        elif _is_record(value):
+            yield from counted(value)
 
 
 def taken(record: Any, *, edges: IntArray | BoolArray | None = None, ues: Index | None = None) -> dict[str, Any]:
@@ -65,20 +66,25 @@ def spread(record: Any, there: BoolArray) -> dict[str, Any]:
 def _changed(record: Any, change: _Change) -> dict[str, Any]:
     """Every field that has entries, changed, and every record within with its own changed; what is None stays so."""
     made: dict[str, Any] = {}
-    for entry in fields(record):
+    for entry in _fields(record.__class__):
         value = getattr(record, entry.name)
-        if _is_record(value):
-            made[entry.name] = replace(value, **_changed(value, change))
-        elif "per" in entry.metadata:
+        if "per" in entry.metadata:
             made[entry.name] = None if value is None else change(value, entry)
+        elif _is_record(value):
+            made[entry.name] = replace(value, **_changed(value, change))
         elif isinstance(value, np.ndarray):
             place = f"{type(record).__name__}.{entry.name}"
             raise TypeError(f"{place} is an array; its field must say what it has one entry per (PER_EDGE or PER_UE)")
     return made
 
 
+@cache
+def _fields(kind: Any) -> tuple[Field[Any], ...]:
+    return fields(kind)
+
+
 def _is_record(value: object) -> bool:
-    return is_dataclass(value) and not isinstance(value, type)
+    return hasattr(type(value), "__dataclass_fields__")  # as `is_dataclass`, which takes longer
 
 
 def _numbers(chosen: IntArray | BoolArray) -> IntArray:

@@ -143,7 +143,8 @@ class Registry(Generic[T]):
         """The part called `name`, or named as `module:callable`, with its traits, its options' model and its origin."""
         if ":" in name:
             return self._found(name, partial(imported, name), name)
-        self._look_outside()
+        if name not in self._parts:
+            self._look_outside()
         if name not in self._parts:
             raise UnknownNameError(f"no {self.kind} is called {name!r}; there are {', '.join(self._parts)}")
         found = self._parts[name]

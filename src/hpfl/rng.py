@@ -36,8 +36,7 @@ class Stream:
 
     def normal(self, count: int, start: int = 0) -> FloatArray:
         """Standard normal draws."""
-        half_ulp = 2.0**-54  # keeps the quantile of u = 0 finite
-        return np.asarray(ndtri(self.uniform(count, start) + half_ulp), dtype=np.float64)
+        return normal_quantiles(self.uniform(count, start))
 
     def permutation(self, count: int) -> IntArray:
         """A uniform random order of `range(count)`."""
@@ -60,6 +59,12 @@ class Stream:
         key = np.frombuffer(digest, dtype="<u8")
         counter = np.array([first_block, 0, self.round, 0], dtype=np.uint64)
         return np.random.Philox(key=key, counter=counter)
+
+
+def normal_quantiles(uniform: FloatArray) -> FloatArray:
+    """Standard normal draws from uniform ones in [0, 1)."""
+    half_ulp = 2.0**-54  # keeps the quantile of u = 0 finite
+    return np.asarray(ndtri(uniform + half_ulp), dtype=np.float64)
 
 
 @dataclass(frozen=True)

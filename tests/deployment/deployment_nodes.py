@@ -15,7 +15,6 @@ from hpfl.deployment.edge import Edge
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_data import own_data
-from hpfl.deployment.real_executor import as_vector
 from hpfl.deployment.settings import (
     CloudNodeSettings,
     EdgeNodeSettings,
@@ -119,9 +118,9 @@ class Nodes:
         self.cloud_settings.listen = f"127.0.0.1:{port}"
         self.deployment = build_deployment(self.cloud_settings, self.experiment, self.loop, run=run, audit=audit)
         self.state = state or self.deployment.start
-        self.deployment.executor.prepare(self.state)
+        model = self.deployment.executor.prepare(self.state)
         if audit is not None:
-            audit.start(as_vector(self.state.params), round_number=self.state.round, run=run)
+            audit.start(model)
         self.cloud_port = self.loop.run(self.deployment.cloud.start(), 10)
         return self.deployment
 

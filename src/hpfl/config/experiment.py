@@ -16,6 +16,7 @@ from hpfl.config.sections import (
     TrainingConfig,
 )
 from hpfl.config.whole import Config
+from hpfl.registry import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +52,13 @@ class Experiment:
 
     def parts(self, place: str) -> tuple[tuple[str, Any], ...]:
         """Name and part, with its options, of each that a key names in a row: `experiment.parts("learning.uplink")`."""
+        return tuple((part.name, part.bound(options)) for part, options in self.chosen(place))
+
+    def chosen(self, place: str) -> tuple[tuple[Part[Any], Any], ...]:
+        """Each part that a key names in a row, with its traits, and its validated options."""
         section, name = place.split(".")
         model = getattr(self, section)
-        return rows_of(type(model))[name].bound(getattr(model, name))
+        return rows_of(type(model))[name].chosen(getattr(model, name))
 
 
 def resolve(config: Config | Experiment) -> Experiment:

@@ -79,10 +79,10 @@ class NamesSeveral:
                 raise ValueError("; ".join(f"[{entry}]{fault.where}{fault.said}" for fault in error.faults)) from None
         return [value] if isinstance(value, str) else list(value)
 
-    def bound(self, value: Any) -> tuple[tuple[str, Any], ...]:
-        """Name and part, with its options, of each."""
-        found = ((name, self.registry.part(name), options) for name, options in entries_of(value))
-        return tuple((name, chosen.bound(chosen.read(options))) for name, chosen, options in found)
+    def chosen(self, value: Any) -> tuple[tuple[Part[Any], Any], ...]:
+        """Each part and its validated options (None where it has none)."""
+        found = ((self.registry.part(name), options) for name, options in entries_of(value))
+        return tuple((one, one.read(options)) for one, options in found)
 
 
 def entries_of(value: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import safetensors.numpy
 
+from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.wire import Vector, digest_of
 
 LOG, FOLDER = "audit.jsonl", "audit"
@@ -32,38 +33,65 @@ class Aggregated:
     ues: Sequence[int]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Uploaded:
+    """What a round makes its model of: which updates, in which order and with which weights, on which model.
+
+    `outer_lr` is the step on their mean, with a planner's own scale.
+    """
+
+    before: NamedModel
+    parts: Sequence[Aggregated]
+    outer_lr: float
+    aggregation: str
+    planned_s: float
+    measured_s: float
+
+
 class AuditLog:
-    """Writes the log of one run."""
+    """Writes the log of one run: told of its start, then of every round's updates and of the model made of them."""
 
     def __init__(self, out: Path, mode: Literal["full", "hashes"]) -> None:
         self._out = out
         self._mode = mode
         self._log = out / LOG
+        self._round: Uploaded | None = None
 
-    def start(self, params: Vector, *, round_number: int, run: str) -> None:
+    def start(self, model: NamedModel) -> None:
         """The model that the rounds from here on begin with."""
-        name = self._keep(f"start-{round_number:08d}-{_hex(params)[:8]}", {"params": params})
-        self._append({"kind": "start", "run": run, "round": round_number, "params": _hex(params), "file": name})
+        name, tag = model.tag.base.hex(), model.tag
+        file = self._keep(f"start-{tag.round:08d}-{name[:8]}", {"params": model.vector})
+        self._append({"kind": "start", "run": tag.run, "round": tag.round, "params": name, "file": file})
 
-    def round(
-        self, before: Vector, after: Vector, parts: Sequence[Aggregated], *, outer_lr: float, **facts: Any
-    ) -> None:
-        """One round: which updates, in which order and with which weights, made `after` of `before`."""
+    def uploaded(self, taken: Uploaded) -> None:
+        """A round's updates have come; the line is written when the model made of them is known."""
+        self._round = taken
+
+    def stepped(self, after: NamedModel) -> None:
+        """The model that the round's updates have made; before anybody computes on it."""
+        taken, self._round = self._round, None
+        if taken is None:
+            return
+        parts, tag, name = taken.parts, after.tag, after.tag.base.hex()
         stack = {"updates": np.stack([part.update for part in parts])} if parts else {}
-        name = self._keep(f"round-{facts['round']:08d}-{_hex(after)[:8]}", stack)
+        file = self._keep(f"round-{tag.round:08d}-{name[:8]}", stack)
         line = {
             "kind": "round",
-            **facts,
-            "outer_lr": outer_lr,
+            "run": tag.run,
+            "round": tag.round,
+            "aggregation": taken.aggregation,
+            "planned_s": taken.planned_s,
+            "measured_s": taken.measured_s,
+            "outer_lr": taken.outer_lr,
             "members": [part.member for part in parts],
             "base_rounds": [part.base_round for part in parts],
             "weights": [part.weight for part in parts],
             "factors": [part.factor for part in parts],
-            "updates": [_hex(part.update) for part in parts],
+            "updates": [digest_of(part.update).hex() for part in parts],
             "ues": [list(part.ues) for part in parts],
-            "before": _hex(before),
-            "after": _hex(after),
-            "file": name,
+            "before": taken.before.tag.base.hex(),
+            "after": name,
+            "file": file,
         }
         self._append(line)
 
@@ -89,7 +117,3 @@ class AuditLog:
                 content = content[os.write(descriptor, content) :]
         finally:
             os.close(descriptor)
-
-
-def _hex(vector: Vector) -> str:
-    return digest_of(vector).hex()

@@ -16,8 +16,8 @@ from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
+from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_columns
 from hpfl.training.loop import Evaluate, Parts
-from hpfl.training.record import EvaluationSummary
 from hpfl.training.state import TrainState
 
 
@@ -59,6 +59,7 @@ def build_deployment(
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,
         audit=audit,
+        metrics=experiment.metrics,
     )
     params = experiment.task.initial_parameters(streams.at("model")).to(torch_dtype(config))
     nothing = params.new_zeros((config.network.edges, 0))  # pending updates stay at their edges
@@ -71,6 +72,7 @@ def build_deployment(
             evaluate=_every(executor, config),
             streams=streams,
             stopwatch=time.perf_counter,
+            columns=summary_columns(experiment.metrics),
         ),
         settings=cloud_settings(config),
         start=start_state(params, config).but(pending=nothing),
@@ -93,10 +95,10 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
 
 
 def _every(executor: DeployedExecutor, config: Experiment) -> Evaluate:
-    every, last = config.evaluation.every, config.training.rounds
+    every, rounds = config.evaluation.every, config.training.rounds
 
     def evaluate(params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
-        due = round_number % every == 0 or round_number == last
+        due = evaluation_is_due(round_number, every=every, rounds=rounds)
         return executor.evaluate(params, round_number) if due else None
 
     return evaluate

@@ -1,12 +1,12 @@
 """What one UE computes: a cohort of one, whose draws are those of its simulated twin."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.assembly import local_training, products, torch_dtype
+from hpfl.assembly import local_training, metrics_of, products, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.node_parts import sketch_width
 from hpfl.deployment.own_data import OwnData
@@ -70,9 +70,14 @@ class Learner:
         return self._projection(torch.from_numpy(update)).numpy()
 
     def evaluate(self, params: Vector) -> FloatArray:
-        """This UE's figures, in the order of `Evaluation`."""
-        found = self._evaluation(params)
-        return np.array([getattr(found, entry.name)[self._number] for entry in fields(found)])
+        """This UE's figures, in the order of the experiment's columns."""
+        return np.array([values[self._number] for values in self._evaluation(params).values()])
+
+    def accuracies(self, params: Vector) -> tuple[float, float]:
+        """Of `params` and of the personal model on this UE's own test samples; NaN where that is not measured."""
+        found, unknown = self._evaluation(params), np.full(self._number + 1, np.nan)
+        before, after = (found.get(f"{model}_accuracy", unknown) for model in ("global", "personalised"))
+        return float(before[self._number]), float(after[self._number])
 
     def adapted(self, params: Vector) -> Vector:
         """The personal model: `params` after the evaluation's inner steps on this UE's own training data."""
@@ -116,4 +121,5 @@ class Learner:
             dtype=self.dtype,
             memory_gb=self._config.learning.memory_gb,
             products=products(self._config),
+            metrics=metrics_of(self._config),
         )

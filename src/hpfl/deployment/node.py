@@ -6,10 +6,13 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from hpfl.assembly import metrics_of
 from hpfl.deployment.checks import Bounds
 from hpfl.deployment.logs import LOGGER, log
 from hpfl.deployment.node_parts import make_node_task, sketch_width, vector_spec
 from hpfl.deployment.settings import NodeSettings
+from hpfl.deployment.update_format import UpdateFormat
+from hpfl.learning import columns_of
 from hpfl.training.edge_round import EdgeSettings
 
 
@@ -68,8 +71,11 @@ class SharedWork:
         self.fingerprint = self.config.fingerprint
         self.task = make_node_task(settings, self.config)
         self.spec = vector_spec(self.task, self.config)
+        self.ue_updates = UpdateFormat(self.spec)
         self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
         self.sketch_width = sketch_width(self.config)
+        self.metrics = metrics_of(self.config)
+        self.columns = columns_of(self.metrics)
         training = self.config.training
         self.edge_settings = EdgeSettings(
             outer_lr=self.config.learning.outer_lr, edge_rounds=training.edge_rounds, weighting=training.weighting

@@ -6,16 +6,16 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from hpfl.deployment.allocation import return_large_blocks
 from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
+from hpfl.deployment.freed_memory import return_large_blocks
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork, stop_on_signals, until_stopped
 from hpfl.deployment.own_data import own_data
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, UeNodeSettings
 from hpfl.deployment.ue import Ue
-from hpfl.learning import Evaluation
+from hpfl.deployment.visiting import global_model
 
 
 async def run_edge(settings: EdgeNodeSettings) -> None:
@@ -24,7 +24,7 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
     edge = Edge(settings, SharedWork(settings))
-    edge.flock.metrics.serve(settings.metrics)
+    edge.ues.side.metrics.serve(settings.metrics)
     await edge.start()
     await until_stopped(edge.run(), stop, edge.settle)
 
@@ -44,13 +44,13 @@ async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
     experiment, learner = make_learner(settings)
     try:
         async with asyncio.timeout(settings.timing.patience_s):
-            params = await Ue(settings, experiment, learner).fetch()
+            params = await global_model(settings, experiment, num_samples=learner.num_samples)
     except TimeoutError:
         raise NobodyError(f"no model came from {settings.edge} for {settings.timing.patience_s:g} s") from None
-    figures = Evaluation(*learner.evaluate(params))
+    accuracies = learner.accuracies(params)
     out.parent.mkdir(parents=True, exist_ok=True)
     safetensors.torch.save_file(learner.named(learner.adapted(params)), out, metadata={"format": "pt"})
-    return float(figures.global_accuracy), float(figures.personalised_accuracy)
+    return accuracies
 
 
 def make_learner(settings: UeNodeSettings) -> tuple[SharedWork, Learner]:

@@ -9,40 +9,34 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.arrays import BoolArray, IntArray
-from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.audit import Aggregated, AuditLog
+from hpfl.arrays import BoolArray
+from hpfl.deployment.audit import Aggregated, AuditLog, Uploaded
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
-from hpfl.deployment.evaluating import COLUMNS
 from hpfl.deployment.measured_timeline import RoundTimes, stretches
+from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node_parts import LinkModel, sketch_width
+from hpfl.deployment.orders import deadline_s, order_of
+from hpfl.deployment.round_costs import computed_j, delivered_j, sketch_bits, ues_of, upload_bits
+from hpfl.deployment.round_timing import Timing, timing_of
 from hpfl.deployment.settings import CloudNodeSettings
-from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector, digest_of
-from hpfl.learning import Evaluation
-from hpfl.network.energy import compute_j, transmit_j
-from hpfl.network.links import Links
+from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector
+from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.planning.problem import Plan
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
 from hpfl.training.loop import received
-from hpfl.training.record import EvaluationSummary, summary_of
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
-_SKETCH_NUMBER_BITS = 64
 _DIGEST = "digest"  # of the model each edge holds, in the executor's memory between rounds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
-    """One round as planned and as measured, in seconds of the plan's clock; by edge and by UE."""
+class EdgesObserved(Observation):
+    """What real edges have ready: on which models, and the model they were sent this round."""
 
-    round: int
-    planned_s: float
-    measured_s: float
-    edge_planned_s: Mapping[int, float]
-    edge_measured_s: Mapping[int, float]
-    ue_planned_s: Mapping[int, float]
-    ue_measured_s: Mapping[int, float]
+    held: Mapping[int, Held]
+    model: NamedModel
 
 
 @dataclass(kw_only=True)
@@ -56,39 +50,40 @@ class DeployedExecutor:
     outer_lr: float
     staleness_bound: int
     audit: AuditLog | None = None
+    metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
     timings: list[Timing] = field(default_factory=list)
     figures: dict[int, Any] = field(default_factory=dict)
     on_timing: Callable[[Timing], None] = lambda timing: None
-    _last: dict[str, Any] = field(default_factory=dict)
 
-    def prepare(self, state: TrainState) -> None:
+    def prepare(self, state: TrainState) -> NamedModel:
         """Make the state's model the current one, before the first edge attaches."""
-        self.loop.run(self._publish(state))
+        return self._published(state, self._named(state))
 
-    def observe(self, state: TrainState) -> Observation:
+    def observe(self, state: TrainState) -> EdgesObserved:
         """Wait until the edges that are there have computed; report links, sketches and who is there."""
         began = time.perf_counter()
-        self.loop.run(self._publish(state))
+        model = self._published(state, self._named(state))
         held = self.loop.run(self.cloud.observe())
         spent_s = 0.0 if self._computes_after_order else time.perf_counter() - began
         num_edges = len(state.base_round)
         sketches = np.zeros((num_edges, sketch_width(self.links.config)))
         active = np.zeros(num_edges, dtype=np.bool_)
-        base_round, digests = state.base_round.copy(), self._digests(state).copy()
+        base_round, digests = state.base_round.copy(), _digests(state).copy()
         for edge, one in held.items():
             active[edge], sketches[edge], base_round[edge] = True, one.sketch.values, one.tag.base_round
             digests[edge] = np.frombuffer(one.tag.base, dtype=np.uint8)
         rebased = active & ~state.awaiting & (base_round != state.base_round)
-        self._last = {"held": held}
-        return Observation(
-            links=self._links_of(state.round, held),
+        return EdgesObserved(
+            held=held,
+            model=model,
+            links=self.links.links(state.round, *ues_of(held)),
             pending=state.pending,
             importance=np.where(active, (sketches**2).sum(axis=1), 0.0),
             clock={_DIGEST: digests},
             sketches=sketches,
             spent_s=spent_s,
-            spent_bits=self._sketch_bits(held, state.round),
-            spent_j=self._computed_j(held, state.round),
+            spent_bits=sketch_bits(self.links, held, state.round),
+            spent_j=computed_j(self.links, held, state.round),
             active=active,
             dropped=rebased,
             base_round=base_round,
@@ -96,19 +91,22 @@ class DeployedExecutor:
 
     def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
         """Send the plan's orders and collect what arrives before its deadline."""
-        held: dict[int, Held] = self._last["held"]
+        assert isinstance(observation, EdgesObserved)  # what `observe` has returned
+        held, links = observation.held, observation.links
         chosen = [edge for edge in np.flatnonzero(plan.scheduled).tolist() if edge in held]
-        orders = {edge: self._order(state.round, held[edge], observation.links, plan) for edge in chosen}
+        orders = {edge: order_of(self.settings, state.round, held[edge], links, plan) for edge in chosen}
         began = time.perf_counter()
-        came = self.loop.run(self.cloud.execute(orders, self._deadline_s(plan.round_latency_s, steps=2)))
+        came = self.loop.run(self.cloud.execute(orders, deadline_s(self.settings, plan.round_latency_s, steps=2)))
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
-        self._note_timing(state.round, observation.links, plan, came, measured_s)
-        self._last |= {"came": came, "before": state.params, "plan": plan}
+        scale = self.settings.time_scale
+        self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale))
+        if self.audit is not None:
+            self.audit.uploaded(self._uploaded(state, observation.model, plan, came, measured_s))
         return Outcome(
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
-            uplink_bits=sum((len(one.ues) * self.links.ue_bits + self.links.edge_bits for one in came.values()), 0.0),
-            joules=self._joules(observation.links, plan, came),
+            uplink_bits=upload_bits(self.links, came),
+            joules=delivered_j(self.links, links, plan, came),
             clock=observation.clock,
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
             phases=stretches(self._times(state, observation, measured_s), held, set(orders), came),
@@ -137,132 +135,80 @@ class DeployedExecutor:
 
     def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
         """Write down what was aggregated; send the new model to `edges`, whose updates are spent."""
-        vector = as_vector(state.params)
-        self._write_audit(state, vector)
-        digests = self._digests(state).copy()
-        digests[edges] = np.frombuffer(digest_of(vector), dtype=np.uint8)
+        model = self._named(state)
+        if self.audit is not None:
+            self.audit.stepped(model)
+        digests = _digests(state).copy()
+        digests[edges] = np.frombuffer(model.tag.base, dtype=np.uint8)
         after = received(state.but(clock={**state.clock, _DIGEST: digests}), edges)
-        self.loop.run(self._publish(after))
+        self._published(after, model)
         self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist()))
         return after
 
     def evaluate(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
         """Means over the UEs that reported; None where nobody did."""
-        found = self.loop.run(self.cloud.evaluate(as_vector(params), round_number=round_number))
+        model = self.cloud.named(as_vector(params), round_number=round_number)
+        found = self.loop.run(self.cloud.evaluate(model))
         if not found:
             return None
         self.figures = found
-        return summary_of(self.evaluation())
+        return summary_of(self.evaluation(), self.metrics)
 
     def evaluation(self) -> Evaluation:
         """The newest figures of every UE; NaN for those that never reported."""
-        table = np.full((self.links.config.network.num_ues, COLUMNS), np.nan)
+        columns = columns_of(self.metrics)
+        table = np.full((self.links.config.network.num_ues, len(columns)), np.nan)
         for ue, row in self.figures.items():
             table[ue] = row
-        return Evaluation(*np.ascontiguousarray(table.T))
+        return Evaluation(dict(zip(columns, np.ascontiguousarray(table.T), strict=True)))
 
-    async def _publish(self, state: TrainState) -> None:
-        self.cloud.publish(as_vector(state.params), round_number=state.round)
-        digests, run = self._digests(state), self.cloud.run
+    def _named(self, state: TrainState) -> NamedModel:
+        return self.cloud.named(as_vector(state.params), round_number=state.round)
+
+    def _published(self, state: TrainState, model: NamedModel) -> NamedModel:
+        """Make a model the current one; updates on the model in an edge's books count too while they are fresh."""
+        digests, run = _digests(state), self.cloud.run
         fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound) & digests.any(axis=1)
-        self.cloud.accept_only(
-            {
-                edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
-                for edge in np.flatnonzero(fresh_enough).tolist()
-            }
-        )
+        allowed = {
+            edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
+            for edge in np.flatnonzero(fresh_enough).tolist()
+        }
 
-    def _digests(self, state: TrainState) -> NDArray[np.uint8]:
-        known = state.clock.get(_DIGEST)
-        return np.zeros((len(state.base_round), DIGEST_BYTES), np.uint8) if known is None else known
+        async def publish() -> None:
+            self.cloud.publish(model)
+            self.cloud.accept_only(allowed)
 
-    def _links_of(self, round_number: int, held: Mapping[int, Held]) -> Links:
-        return self.links.links(round_number, *_ues_of(held))
+        self.loop.run(publish())
+        return model
 
-    def _computed_j(self, held: Mapping[int, Held], round_number: int) -> NDArray[np.float64] | None:
-        """Joules of the UEs that computed on this round's model, where the experiment plans on sketches."""
-        if not self.links.config.planning.sketches:
-            return None
-        ues, samples = _ues_of(_started(held, round_number))
-        joules = np.zeros(self.links.config.network.num_ues)
-        joules[ues] = self.links.compute_j(ues, samples)
-        return joules
-
-    def _order(self, round_number: int, held: Held, links: Links, plan: Plan) -> tuple[Tag, Any]:
-        scale = self.settings.time_scale
-        mine = np.isin(links.members, held.sketch.ues)
-        edge = int(links.edge_of_ue[mine][0])
-        tag = Tag(run=held.tag.run, round=round_number, base_round=held.tag.base_round, base=held.tag.base)
-        phase_s = float(plan.edge_phase_s[edge])
-        order = pb.Order(
-            upload_s=float(plan.edge_upload_s[edge]) * scale,
-            deadline_s=self._deadline_s(float(plan.latency_s[edge]), steps=2),
-            phase_deadline_s=self._deadline_s(phase_s, steps=1),
-            paced=self.settings.paced,
-            ue=links.members[mine].tolist(),
-            ue_compute_s=(links.compute_s[mine] * scale).tolist(),
-            ue_upload_s=(plan.upload_s[mine] * scale).tolist(),
-        )
-        return tag, order
-
-    def _deadline_s(self, planned_s: float, *, steps: int) -> float:
-        timing = self.settings.timing
-        return planned_s * self.settings.time_scale * timing.deadline_factor + steps * timing.deadline_slack_s
-
-    def _note_timing(
-        self, round_number: int, links: Links, plan: Plan, came: Mapping[int, Delivered], measured_s: float
-    ) -> None:
-        scale = self.settings.time_scale
-        ue_planned_s = dict(zip(links.members.tolist(), (links.compute_s + plan.upload_s).tolist(), strict=True))
-        took = {ue: s / scale for one in came.values() for ue, s in zip(one.ues, one.ue_seconds, strict=True)}
-        timing = Timing(
-            round=round_number + 1,
-            planned_s=plan.round_latency_s,
-            measured_s=measured_s,
-            edge_planned_s={edge: float(plan.latency_s[edge]) for edge in came},
-            edge_measured_s={edge: one.seconds / scale for edge, one in came.items()},
-            ue_planned_s={ue: ue_planned_s[ue] for ue in took},
-            ue_measured_s=took,
-        )
-        self.cloud.metrics.seconds.observe(measured_s)
+    def _note(self, timing: Timing) -> None:
+        self.cloud.metrics.seconds.observe(timing.measured_s)
         self.timings.append(timing)
         self.on_timing(timing)
 
-    def _sketch_bits(self, held: Mapping[int, Held], round_number: int) -> float:
-        """Bits of the sketches about this round's model, on both hops."""
-        backhaul = int(self.links.config.network.backhaul)
-        sketches = sum(int(one.sketch.ues.size) + backhaul for one in _started(held, round_number).values())
-        return float(sketches * sketch_width(self.links.config) * _SKETCH_NUMBER_BITS)
-
-    def _joules(self, links: Links, plan: Plan, came: Mapping[int, Delivered]) -> NDArray[np.float64]:
-        """Modelled energy of the UEs that delivered: computing after the order, and sending at the planned power."""
-        joules = np.zeros(self.links.config.network.num_ues)
-        ues = np.array(sorted(ue for one in came.values() for ue in one.ues), dtype=np.int64)
-        at = np.searchsorted(links.members, ues)
-        cpu_hz = self.links.cpu_hz()[ues]
-        joules[ues] = compute_j(links.compute_s[at], cpu_hz) + transmit_j(plan.ue_power_w[at], plan.upload_s[at])
-        return joules
-
-    def _write_audit(self, state: TrainState, after: Vector) -> None:
-        if self.audit is None:
-            return
-        came: dict[int, Delivered] = self._last["came"]
+    def _uploaded(
+        self, state: TrainState, before: NamedModel, plan: Plan, came: Mapping[int, Delivered], measured_s: float
+    ) -> Uploaded:
+        training = self.links.config.training
         parts = [
             Aggregated(
                 member=edge,
                 base_round=one.base_round,
                 weight=one.weight,
-                factor=(1.0 + state.round - 1 - one.base_round) ** -self.links.config.training.staleness_discount,
+                factor=(1.0 + state.round - one.base_round) ** -training.staleness_discount,
                 update=one.update,
                 ues=one.ues,
             )
             for edge, one in sorted(came.items())
         ]
-        plan: Plan = self._last["plan"]
-        facts = {"run": self.cloud.run, "round": state.round, "aggregation": self.links.config.training.aggregation}
-        seconds = {"planned_s": plan.round_latency_s, "measured_s": self.timings[-1].measured_s}
-        rate = plan.step_scale * self.outer_lr
-        self.audit.round(as_vector(self._last["before"]), after, parts, outer_lr=rate, **facts, **seconds)
+        return Uploaded(
+            before=before,
+            parts=parts,
+            outer_lr=plan.step_scale * self.outer_lr,
+            aggregation=training.aggregation,
+            planned_s=plan.round_latency_s,
+            measured_s=measured_s,
+        )
 
 
 def as_vector(params: torch.Tensor) -> Vector:
@@ -270,18 +216,9 @@ def as_vector(params: torch.Tensor) -> Vector:
     return np.ascontiguousarray(params.detach().cpu().numpy())
 
 
-def _started(held: Mapping[int, Held], round_number: int) -> dict[int, Held]:
-    """The edges that computed on this round's model; the others hold what an earlier round has counted."""
-    return {edge: one for edge, one in held.items() if one.tag.base_round == round_number}
-
-
-def _ues_of(held: Mapping[int, Held]) -> tuple[IntArray, IntArray]:
-    """The UEs under some edges by their numbers, and the samples of each."""
-    nobody: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-    ues = np.concatenate([one.sketch.ues for one in held.values()] or nobody)
-    samples = np.concatenate([one.sketch.samples for one in held.values()] or nobody)
-    order = np.argsort(ues, kind="stable")
-    return ues[order], samples[order]
+def _digests(state: TrainState) -> NDArray[np.uint8]:
+    known = state.clock.get(_DIGEST)
+    return np.zeros((len(state.base_round), DIGEST_BYTES), np.uint8) if known is None else known
 
 
 def _arrival(edge: int, came: Delivered) -> EdgeUpdate:

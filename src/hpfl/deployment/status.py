@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.real_executor import Timing
+from hpfl.deployment.round_timing import Timing
 
 STATUS = "status.json"
 _EVERY_S = 0.3
@@ -58,7 +58,7 @@ class Board:
         done, total = self._rounds
         state = "finished" if done >= total > 0 else "running"
         seconds = (self._latest.planned_s, self._latest.measured_s) if self._latest else (None, None)
-        received = sum(child.received_bytes for child in self._cloud.hub.children.values())
+        received = sum(child.stream.received_bytes for child in self._cloud.hub.children.values())
         first = Row(
             node="cloud",
             state=state,
@@ -82,7 +82,7 @@ class Board:
             staleness=max(self._rounds[0] - held.tag.base_round, 0) if held else None,
             planned_s=planned_s,
             measured_s=measured_s,
-            received_bytes=child.received_bytes if child else 0,
+            received_bytes=child.stream.received_bytes if child else 0,
         )
 
     def _ue_row(self, name: str) -> Row:

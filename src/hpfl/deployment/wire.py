@@ -98,12 +98,26 @@ def vector_frames(
     tag: Tag, vector: Vector, *, purpose: int, chunk_bytes: int = CHUNK_BYTES, **head: Any
 ) -> Iterator[bytes]:
     """The frames of a vector: a head with the first bytes, then chunks in order."""
-    content = np.ascontiguousarray(vector).data.cast("B")
+    yield head_frame(tag, vector, purpose=purpose, chunk_bytes=chunk_bytes, **head)
+    yield from chunk_frames(tag, vector, chunk_bytes=chunk_bytes)
+
+
+def head_frame(tag: Tag, vector: Vector, *, purpose: int, chunk_bytes: int = CHUNK_BYTES, **head: Any) -> bytes:
+    """The first frame of a vector, which alone says what it is for."""
     code = _CODES[vector.dtype.newbyteorder("<")]
     begin = pb.Begin(purpose=purpose, type=code, length=vector.size, **head)
-    yield _with_data(tag, _BEGIN, begin, content[:chunk_bytes])
+    return _with_data(tag, _BEGIN, begin, _content(vector)[:chunk_bytes])
+
+
+def chunk_frames(tag: Tag, vector: Vector, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The frames after the first, whatever the vector is for."""
+    content = _content(vector)
     for offset in range(chunk_bytes, len(content), chunk_bytes):
         yield _with_data(tag, _CHUNK, pb.Chunk(offset=offset), content[offset : offset + chunk_bytes])
+
+
+def _content(vector: Vector) -> memoryview:
+    return np.ascontiguousarray(vector).data.cast("B")
 
 
 def _with_data(tag: Tag, body: tuple[int, int], head: Any, data: memoryview) -> bytes:

@@ -1,35 +1,50 @@
 """What a cohort is asked with and what it answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from hpfl.arrays import FloatArray
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Samples, Segments
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What UEs keep between rounds, a row for each; None: nothing, or that of UEs which begin."""
+
+    method: Tensor | None = None  # [n, S]: of the method, a private head for one
+    uplink: Tensor | None = None  # [n, U]: of the uplink's steps, what was left unsent for one
+
+    def rows(self, at: IntArray) -> "Kept":
+        """Those of some UEs."""
+        return Kept(*(None if own is None else own[torch.from_numpy(at).to(own.device)] for own in self._both))
+
+    def write(self, at: IntArray, rows: "Kept") -> None:
+        """Put rows in place of those of some UEs."""
+        for own, new in zip(self._both, rows._both, strict=True):
+            if own is not None and new is not None:
+                own[torch.from_numpy(at).to(own.device)] = new.to(own)
+
+    def unwritten(self) -> "Kept":
+        """Room for as many rows."""
+        return Kept(*(None if own is None else torch.empty_like(own) for own in self._both))
+
+    @property
+    def _both(self) -> tuple[Tensor | None, Tensor | None]:
+        return self.method, self.uplink
 
 
 @dataclass(frozen=True)
 class CohortUpdates:
     """What the groups (edges) of a cohort send upward."""
 
-    update: Tensor  # [groups, P]: weighted mean over a group's UEs of (w_start - w_end) / outer_lr
+    update: Tensor  # [groups, P]: weighted mean over a group's UEs of (w_start - w_end) / outer_lr, as it arrives
     importance: FloatArray  # [groups]: squared norm of each update
     loss: FloatArray  # [groups]: weighted mean of f_i(w); NaN for a group without UEs
     meta_loss: FloatArray  # [groups]: weighted mean of F_i(w), on the query batch
-    per_ue: Tensor | None = None  # [n, P] in the order of `ues`, where asked for
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Per-UE figures [N]; those on test samples are NaN for a UE without, accuracies where targets are not classes."""
-
-    loss: FloatArray  # f_i(w) on the training shard
-    meta_loss: FloatArray  # F_i(w) on the training shard
-    personalised_accuracy: FloatArray  # on the UE's own test samples, after adaptation on its training shard
-    global_accuracy: FloatArray  # the same without adaptation
-    personalised_test_loss: FloatArray  # mean loss on the UE's own test samples, after adaptation
-    test_loss: FloatArray  # the same without adaptation
+    per_ue: Tensor | None = None  # [n, P] in the order of `ues`, as they arrive, where asked for
+    kept: Kept = field(default_factory=Kept)  # what the UEs keep now, in the order of `ues`
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,22 @@ updates = cohort.updates(w, ues=ues, groups=edge_of_ue[ues], num_groups=K, strea
 """
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning.answers import CohortUpdates, Evaluation, TestData
+from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
-from hpfl.learning.faults import LearningError
+from hpfl.learning.evaluation import Evaluation
+from hpfl.learning.faults import LearningError, NonFiniteUpdateError
 from hpfl.learning.general import GeneralEngine
+from hpfl.learning.metrics import DEFAULT_METRICS, LOSS_COLUMNS, BoundMetric, columns_of, figures_of
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.packing import Layout, Limit, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
@@ -34,10 +36,6 @@ _TRIED = 4  # samples that a model is tried with
 _STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
 
 Draws = list[dict[str, IntArray]] | None  # per local step and role: samples [n, batch_size]; None for full batches
-
-
-class NonFiniteUpdateError(ArithmeticError):
-    """A gradient that is not a number, which must never reach a model or a plan."""
 
 
 class Cohort:
@@ -58,10 +56,12 @@ class Cohort:
         layerwise: bool = True,
         chunk: int | None = None,
         products: Products = "full",
+        metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS,
     ) -> None:
         """Arrange the data on a device; `memory_gb` bounds what is taken there, beyond one UE at a time.
 
-        `test` is what evaluations will be asked with, and stays on the device where it fits.
+        `test` is what evaluations will be asked with, and stays on the device where it fits; `metrics` are what is
+        measured on it.
         `layerwise = False` keeps to the general engine, `chunk` bounds the UEs computed at once: both change speed and
         rounding only. `products` of "tf32" or "bf16", on a GPU, round their factors to about three digits.
         """
@@ -75,7 +75,7 @@ class Cohort:
         if self.device.type == "cpu" and self.samples.inputs.nbytes * 4 <= _STORE_SHARE * memory_gb * 1e9:
             self.samples = self.samples.converted()  # a CPU reads numbers faster than it makes them of bytes
         check_model(self.task, self.samples.example(_TRIED)[0], self.samples.targets)
-        self._chunk, self._products = chunk, products
+        self._chunk, self._products, self._metrics = chunk, products, metrics
         usable = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5)
         self._room = Room(usable - self.samples.bytes_beyond(inputs, targets))
         if self._room.free <= 0:
@@ -152,16 +152,16 @@ class Cohort:
         return _reported(total, losses, groups, shares, kept)
 
     def evaluate(self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1) -> Evaluation:
-        """Losses and accuracies of every UE with samples at `params` [P], before and after adaptation on its shard."""
+        """Losses and metrics of every UE with samples at `params` [P], before and after adaptation on its shard."""
         params = params.to(self.device, self.samples.dtype)
         samples = self._tests_on_device(test)
         training = replace(self.training, inner_lr=inner_lr, inner_steps=inner_steps)
-        test_sizes = samples.shards.sizes
-        figures = params.new_full((len(fields(Evaluation)), self.num_ues), torch.nan)
+        test_sizes, columns = samples.shards.sizes, columns_of(self._metrics)
+        figures = params.new_full((len(columns), self.num_ues), torch.nan)
 
         def evaluated(ues: IntArray, most_tests: int) -> Tensor:
             own_tests = whole_batch(samples, ues, max(most_tests, 1))
-            return self._engine.evaluation(params, self._whole_batch(ues), own_tests, training).stacked()
+            return self._figures(params, self._whole_batch(ues), own_tests, training)
 
         def trial(bucket: int) -> Tensor:
             return evaluated(self._largest(self._whole, bucket), int(test_sizes.max()))
@@ -175,8 +175,12 @@ class Cohort:
                 own = ues[at]
                 figures[:, torch.from_numpy(own).to(self.device)] = evaluated(own, int(test_sizes[own].max()))
             figures = figures if replay is None else replay.run(params)
-        figures[2:, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
-        return Evaluation(*figures.double().cpu().numpy())
+        figures[len(LOSS_COLUMNS) :, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
+        return Evaluation(dict(zip(columns, figures.double().cpu().numpy(), strict=True)))
+
+    def _figures(self, params: Tensor, train: Batch, test: Batch, training: LocalTraining) -> Tensor:
+        """All figures of a chunk, [columns, u]."""
+        return figures_of(self._engine.evaluation(params, train, test, training), self._metrics)
 
     def _kept(self, test: TestData) -> tuple[TestData, Samples] | None:
         """Test samples that stay on the device, where they fit the memory."""
@@ -252,7 +256,9 @@ class Cohort:
     def _evaluation_replay(
         self, start: Tensor, tests: Samples, training: LocalTraining, trial: Trial
     ) -> EvaluationReplay | None:
-        """A recorded evaluation, where all UEs have samples and the test samples stay on the GPU."""
+        """A recorded evaluation, where all UEs have samples, the test samples stay on the GPU, and metrics allow it."""
+        if not all(metric.recordable for metric in self._metrics):
+            return None
         if self._tests is None or self._tests[1] is not tests or not self.samples.shards.sizes.all():
             return None
         parts = self._recordable(("evaluate", training.inner_steps), start, trial)
@@ -263,8 +269,12 @@ class Cohort:
             self._pool = self._pool or Pool()
             sizes, members = tests.shards.sizes, parts[1].layout.members
             batches = [whole_batch(tests, own, max(int(sizes[own].max()), 1)) for own in members]
+
+            def evaluated(model: Tensor, train: Batch, test: Batch) -> Tensor:
+                return self._figures(model, train, test, training)
+
             record = EvaluationReplay.record
-            self._evaluations[key] = record(*parts, start, tests=batches, training=training, pool=self._pool)
+            self._evaluations[key] = record(evaluated, parts[1], start, tests=batches, pool=self._pool)
         return self._evaluations[key]
 
     def _whole_batch(self, ues: IntArray) -> Batch:

@@ -1,7 +1,7 @@
 """What every engine takes and gives: a chunk of UEs, the parameters they start from, and how groups sum them up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
+from hpfl.learning.metrics import Tested
 from hpfl.learning.objective import LocalTraining
 
 
@@ -53,22 +54,6 @@ class Losses:
     meta_loss: Tensor
 
 
-@dataclass(frozen=True)
-class ChunkEvaluation:
-    """Per-UE figures [u] of a chunk."""
-
-    loss: Tensor
-    meta_loss: Tensor
-    personalised_accuracy: Tensor
-    global_accuracy: Tensor
-    personalised_test_loss: Tensor
-    test_loss: Tensor
-
-    def stacked(self) -> Tensor:
-        """All figures in the order of `Evaluation`, [figures, u]."""
-        return torch.stack([getattr(self, entry.name) for entry in fields(self)])
-
-
 class Engine(Protocol):
     """Gradients of a chunk of UEs."""
 
@@ -79,8 +64,8 @@ class Engine(Protocol):
     def updates(self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums) -> Losses:
         """Add the update directions over all local steps from `start` [P], or [u, P] with a row per UE, to `sums`."""
 
-    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> ChunkEvaluation:
-        """Losses and accuracies before and after the inner steps of `training`."""
+    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> Tested:
+        """Losses before and after the inner steps of `training`, and what both models say of the test samples."""
 
 
 def try_one(engine: Engine, start: Tensor, batch: Batch) -> None:

@@ -12,9 +12,9 @@ from torch.func import grad_and_value, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hpfl.learning.batches import Batch, loss_weights
-from hpfl.learning.engine import ChunkEvaluation, Losses, Sums, try_one
+from hpfl.learning.engine import Losses, Sums, try_one
 from hpfl.learning.faults import LearningError
-from hpfl.learning.losses import correct
+from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import OBJECTIVES, Gradient, LocalTraining, Role, adapted
 from hpfl.learning.task import Task
 
@@ -123,10 +123,21 @@ class GeneralEngine:
         sums.add(directions)
         return Losses(loss, meta_loss)
 
-    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> ChunkEvaluation:
-        """Losses and accuracies of a chunk before and after adaptation on the whole training shards."""
+    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> Tested:
+        """Losses before and after adaptation on the whole training shards, and what both models say of the tests."""
         engine = replace(self, training=training)
-        return ChunkEvaluation(*engine._each(engine._evaluate, parameters, False, (_arrays(train), _arrays(test))))
+        found = engine._each(engine._evaluate, parameters, False, (_arrays(train), test.inputs))
+        tests = (TestOutputs(own, test.targets, test.weights, self.task, self._losses_on(test)) for own in found[2:])
+        return Tested(*found[:2], *tests)
+
+    def _losses_on(self, test: Batch) -> Callable[[Tensor], Tensor]:
+        """Mean losses [u] of outputs [u, n, ...]."""
+
+        def losses(outputs: Tensor) -> Tensor:
+            found: Tensor = self._each(self._test_loss, outputs, True, (test.targets, test.weights))[0]
+            return found
+
+        return losses
 
     def _each(self, function: Callable[..., tuple[Tensor, ...]], parameters: Tensor, rows: bool, data: Any) -> Any:
         # fused kernels of attention and of recurrent layers cannot be differentiated twice
@@ -159,22 +170,18 @@ class GeneralEngine:
         assert total is not None
         return total, first.loss, first.meta_loss
 
-    def _evaluate(self, parameters: Tensor, data: tuple[Arrays, Arrays]) -> tuple[Tensor, ...]:
-        train, test = data
+    def _evaluate(self, parameters: Tensor, data: tuple[Arrays, Tensor]) -> tuple[Tensor, ...]:
+        train, inputs = data
         calculus = FlatCalculus(self.task, {"support": train})
         theta, path = adapted(calculus, parameters, self.training, keep=False)
         meta_loss = calculus._loss("support")(theta)
         loss = path[0].loss if path else meta_loss
-        (after, test_loss_after), (before, test_loss) = (self._tested(point, test) for point in (theta, parameters))
-        return loss, meta_loss, after, before, test_loss_after, test_loss
+        return loss, meta_loss, self.task.outputs(theta, inputs), self.task.outputs(parameters, inputs)
 
-    def _tested(self, parameters: Tensor, test: Arrays) -> tuple[Tensor, Tensor]:
-        """Accuracy (NaN where targets are not classes) and loss on test samples."""
-        inputs, targets, weights = test
-        outputs = self.task.outputs(parameters, inputs)
-        hits = correct(outputs, targets)
-        losses = (self.task.loss(outputs, targets) * loss_weights(targets, weights, self.task.mass)).sum()
-        return weights.sum() * torch.nan if hits is None else (hits * weights).sum(), losses
+    def _test_loss(self, outputs: Tensor, test: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+        """Mean loss of outputs [n, ...] for targets and weights of one UE."""
+        targets, weights = test
+        return ((self.task.loss(outputs, targets) * loss_weights(targets, weights, self.task.mass)).sum(),)
 
 
 def _without_cudnn() -> AbstractContextManager[None]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from hpfl.learning.batches import Batch, Samples, sample_weights, spread
 from hpfl.learning.engine import Engine, Sums
 from hpfl.learning.general import GeneralEngine
+from hpfl.learning.metrics import DEFAULT_METRICS, figures_of
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.task import Task
 
@@ -92,7 +93,8 @@ class Rehearsal:
 
     def _outcome(self, engine: Engine, batches: dict[str, Batch], start: Tensor) -> Rehearsed:
         update, losses = self._update(engine, batches, start)
-        figures = engine.evaluation(self.start, batches["support"], self.test, self.training).stacked()
+        tested = engine.evaluation(self.start, batches["support"], self.test, self.training)
+        figures = figures_of(tested, DEFAULT_METRICS)
         parts = self.task.spec.unflatten(update).values()
         return Rehearsed(
             [part.to(self.start.dtype).cpu() for part in parts], [losses.double().cpu(), figures.double().cpu()]

@@ -12,10 +12,13 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.engine import Sums
-from hpfl.learning.objective import LocalTraining
 from hpfl.learning.packing import Store
 
 LEAST_SHARE = 0.5  # of all UEs: a replay computes every UE, so it pays where most take part
+
+
+Evaluated = Callable[[Tensor, Batch, Batch], Tensor]
+"""Figures [figures, u] of a model on training and test samples of a bucket."""
 
 
 @dataclass
@@ -76,14 +79,14 @@ class EvaluationReplay:
 
     @staticmethod
     def record(
-        engine: ChainEngine, store: Store, start: Tensor, *, tests: Sequence[Batch], training: LocalTraining, pool: Pool
+        evaluated: Evaluated, store: Store, start: Tensor, *, tests: Sequence[Batch], pool: Pool
     ) -> "EvaluationReplay":
         """Record the evaluation of all buckets of a store with the test samples of each."""
         own_start = start.clone()
 
         def once() -> Tensor:
-            parts = [engine.evaluation(own_start, *pair, training) for pair in zip(store.packed, tests, strict=True)]
-            return torch.cat([part.stacked() for part in parts], 1)
+            pairs = zip(store.packed, tests, strict=True)
+            return torch.cat([evaluated(own_start, *pair) for pair in pairs], 1)
 
         graph, figures = _recorded(once, pool)
         return EvaluationReplay(graph, own_start, figures, _places(store), tests)

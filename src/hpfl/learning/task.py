@@ -46,6 +46,14 @@ class ParameterSpec:
         """Length P of the flat vector."""
         return sum(self.sizes)
 
+    def entries(self, *prefixes: str) -> Tensor:
+        """Places in the flat vector [h] of the parameters whose names begin with one of these, in their order."""
+        for prefix in prefixes:
+            if not any(name.startswith(prefix) for name in self.names):
+                raise LearningError(f"no parameter's name begins with {prefix!r}; there are {', '.join(self.names)}")
+        own = [place for name, place in self.places.items() if name.startswith(prefixes)]
+        return torch.cat([torch.arange(place.start, place.stop) for place in own]) if own else torch.arange(0)
+
     def flatten(self, parameters: Mapping[str, Tensor]) -> Tensor:
         """One vector [P] of all named parameters."""
         return torch.cat([parameters[name].reshape(-1) for name in self.names])

@@ -63,9 +63,10 @@ def _kinds(problem: RoundProblem, plan: Plan) -> Iterator[str]:
     """Arrays of the right lengths, numbers where numbers belong, known words."""
     count = {"edge": problem.num_edges, "ue": problem.num_ues}
     for entry, value in counted(plan):
-        kinds = ("b", "truth values") if isinstance(entry.metadata.get("absent"), bool) else ("fiu", "numbers")
         if value is not None or entry.default is not None:
-            yield from _shaped(entry.name, value, count[entry.metadata["per"]], *kinds)
+            of_truth = isinstance(entry.metadata.get("absent"), bool)
+            kinds, what = ("b", "truth values") if of_truth else ("fiu", "numbers")
+            yield from _shaped(entry.name, value, count[entry.metadata["per"]], kinds, what)
     for name in _FIGURES:
         value = getattr(plan, name)
         if not isinstance(value, Real):

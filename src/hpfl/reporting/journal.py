@@ -8,7 +8,8 @@ from hpfl.reporting.checkpoint import Loaded, OtherConfigurationError, load_late
 from hpfl.reporting.folder import CONFIG, TIMELINE
 from hpfl.reporting.store import RunStore, read_config, read_rounds
 from hpfl.reporting.timeline import TimelineFile
-from hpfl.training.record import EVALUATED, RoundRecord
+from hpfl.training.evaluation_summary import evaluation_is_due
+from hpfl.training.record import RoundRecord, evaluated_columns
 from hpfl.training.state import TrainState
 
 
@@ -56,9 +57,11 @@ class Journal:
 
     def _prolonged(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The records without the evaluation that the last one has only because the run was to end there."""
-        evaluated = len(records) % self._config.evaluation.every == 0 or len(records) == self._config.training.rounds
-        if records and not evaluated and any(records[-1][name] is not None for name in EVALUATED):
-            records[-1] |= dict.fromkeys(EVALUATED)
+        every, rounds = self._config.evaluation.every, self._config.training.rounds
+        columns = evaluated_columns(records[-1]) if records else ()
+        due = evaluation_is_due(len(records), every=every, rounds=rounds)
+        if not due and any(records[-1][name] is not None for name in columns):
+            records[-1] |= dict.fromkeys(columns)
             self._store.amend_last(records[-1])
         return records
 

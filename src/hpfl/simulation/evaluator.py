@@ -7,8 +7,8 @@ import torch
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
-from hpfl.learning import Cohort, Evaluation, TestData
-from hpfl.training.record import EvaluationSummary, summary_of
+from hpfl.learning import BoundMetric, Cohort, Evaluation, TestData
+from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,19 +20,21 @@ class Evaluator:
     test: TestData
     ues: IntArray | None
     num_ues: int
+    metrics: tuple[BoundMetric, ...]
 
     def summary(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
         """The means, in the rounds that are evaluated."""
-        if round_number % self.config.evaluation.every and round_number != self.config.training.rounds:
+        every, rounds = self.config.evaluation.every, self.config.training.rounds
+        if not evaluation_is_due(round_number, every=every, rounds=rounds):
             return None
-        return summary_of(self._evaluation(params))
+        return summary_of(self._evaluation(params), self.metrics)
 
     def everyone(self, params: torch.Tensor) -> Evaluation:
         """One figure per UE; NaN for those that are not evaluated."""
         found = self._evaluation(params)
         if self.ues is None:
             return found
-        return Evaluation(**{name: self._spread(values) for name, values in vars(found).items()})
+        return Evaluation({name: self._spread(values) for name, values in found.items()})
 
     def _evaluation(self, params: torch.Tensor) -> Evaluation:
         settings = self.config.evaluation

@@ -11,6 +11,7 @@ from hpfl.assembly import (
     deal,
     fleet_spec,
     local_training,
+    metrics_of,
     products,
     sample_cost,
     start_state,
@@ -27,6 +28,7 @@ from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator
 from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
+from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.loop import Parts
 from hpfl.training.state import TrainState
 
@@ -76,6 +78,7 @@ def build_simulation(
             evaluate=evaluate.summary,
             streams=streams,
             stopwatch=stopwatch,
+            columns=summary_columns(evaluate.metrics),
         ),
         settings=cloud_settings(config),
         start=start_state(params, config),
@@ -88,7 +91,7 @@ def _cohorts(
 ) -> tuple[Cohort, Evaluator]:
     """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
     ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues
-    test_shards = dealt.test_shards
+    metrics, test_shards = metrics_of(config), dealt.test_shards
     if 0 < count < num_ues:
         ues = Streams(config.training.seed).at("evaluation").choice(num_ues, count)
         test_shards = test_shards.take(ues)
@@ -110,8 +113,9 @@ def _cohorts(
             dtype=dtype,
             memory_gb=config.learning.memory_gb,
             products=products(config),
+            metrics=metrics,
         )
 
     trained = cohort(dealt.shards, test if ues is None else None)
     evaluated = trained if ues is None else cohort(dealt.shards.take(ues), test)
-    return trained, Evaluator(config=config, cohort=evaluated, test=test, ues=ues, num_ues=num_ues)
+    return trained, Evaluator(config=config, cohort=evaluated, test=test, ues=ues, num_ues=num_ues, metrics=metrics)

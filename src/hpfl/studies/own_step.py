@@ -111,7 +111,7 @@ def _cells(runs: Rows, choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for step, cell in _judged(runs, choice).items():
         if cell:
             chosen = choice["outer_lr"] if step == "own" else choice["preset_outer_lr"]
-            summed = times.summary_of(list(cell.values()))
+            summed = times.over_seeds(list(cell.values()))
             yield {**{key: choice[key] for key in _PLACE}, "step": step, "outer_lr": chosen, **summed}
 
 

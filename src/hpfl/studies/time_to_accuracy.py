@@ -260,10 +260,10 @@ def summary_rows(runs: Sequence[Mapping[str, Any]]) -> Rows:
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in runs:
         groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
-    return [dict(zip(GROUP, key, strict=True)) | summary_of(members) for key, members in groups.items()]
+    return [dict(zip(GROUP, key, strict=True)) | over_seeds(members) for key, members in groups.items()]
 
 
-def summary_of(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def over_seeds(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Geometric means over the runs of one cell that reached the target."""
     there = [row for row in members if row["reached"]]
     time = geometric([row["time_s"] for row in there])

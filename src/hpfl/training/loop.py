@@ -15,8 +15,9 @@ from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.planning.rules import LARGEST
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings, DivergedError, discounted, hearers, pose, remembered, step
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
 from hpfl.training.present_edges import nobody, over_all, without_absent
-from hpfl.training.record import EvaluationSummary, RoundRecord
+from hpfl.training.record import RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
 from hpfl.training.update_fates import chronicle
 
@@ -29,13 +30,14 @@ Evaluate = Callable[[torch.Tensor, int], EvaluationSummary | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Who plays the round."""
+    """Who plays the round, and by which names its record tells of evaluations."""
 
     executor: Executor
     planner: Planner
     evaluate: Evaluate
     streams: Streams
     stopwatch: Callable[[], float]
+    columns: tuple[str, ...] = summary_columns()
 
 
 def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: Watcher) -> TrainState:
@@ -75,7 +77,8 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
 
     evaluation = parts.evaluate(after.params, after.round)
     marks = chronicle(before, after, observation, outcome, told & ~aggregated)
-    return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, **_shown(evaluation)})
+    shown = dict.fromkeys(parts.columns) | dict(evaluation or {})
+    return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
 
 
 def _planned(
@@ -117,10 +120,6 @@ def _mask(num_edges: int, outcome: Outcome) -> BoolArray:
 
 def _or_none(mask: BoolArray | None, like: BoolArray) -> BoolArray:
     return np.zeros_like(like) if mask is None else mask
-
-
-def _shown(evaluation: EvaluationSummary | None) -> dict[str, float]:
-    return {} if evaluation is None else vars(evaluation)
 
 
 def _record(

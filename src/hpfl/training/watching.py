@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hpfl.registry import Registry
-from hpfl.training.record import EvaluationSummary, RoundRecord
+from hpfl.training.evaluation_summary import EvaluationSummary
+from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 
 

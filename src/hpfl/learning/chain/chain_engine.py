@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpfl.learning.batches import Batch, Samples, loss_weights
+from hpfl.learning.batches import Batch, Samples, weighed_rows
 from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point, Tape
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
@@ -16,8 +16,8 @@ from hpfl.learning.chain.output import CrossEntropy
 from hpfl.learning.chain.pooled import PooledLink, pooled
 from hpfl.learning.chain.reading import chain_of
 from hpfl.learning.chain.weighted import Grams, Slots, Weights, add_to_groups
-from hpfl.learning.engine import ChunkEvaluation, Losses, Sums
-from hpfl.learning.losses import correct
+from hpfl.learning.engine import Losses, Sums
+from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import OBJECTIVES, LocalTraining, MetaGradient, adapted
 from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal, Rehearsed
@@ -116,25 +116,20 @@ class ChainEngine:
         return Losses(first.loss, first.meta_loss)
 
     @torch.no_grad()
-    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> ChunkEvaluation:
-        """Losses and accuracies before and after the inner steps of `training`."""
+    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> Tested:
+        """Losses before and after the inner steps of `training`, and what both models say of the test samples."""
         calculus = self._calculus(self._weights(parameters), {"support": train, "test": test})
         theta, path = adapted(calculus, None, training, keep=False)
         meta_loss, _, _ = self.chain.output.errors(calculus.forward(theta, Tape(train)), train)
         loss = path[0].loss if path else meta_loss
         outputs = [calculus.forward(point, Tape(test)) for point in (theta, None)]
-        accuracies = [_accuracy(own, test) for own in outputs]
-        weighed = self._weighed(test)
-        losses = [self.chain.output.errors(own, weighed)[0] for own in outputs]
-        return ChunkEvaluation(loss, meta_loss, *accuracies, *losses)
+        weighed = replace(test, weights=weighed_rows(test.targets, test.weights, self.task.mass))
 
-    def _weighed(self, test: Batch) -> Batch:
-        """Test samples with the weights they have in a loss."""
-        mass = self.task.mass
-        if mass is None:
-            return test
-        pairs = zip(test.targets, test.weights, strict=True)
-        return replace(test, weights=torch.stack([loss_weights(*pair, mass) for pair in pairs]))
+        def losses(outputs: Tensor) -> Tensor:
+            return self.chain.output.errors(outputs, weighed)[0]
+
+        tests = (TestOutputs(own, test.targets, test.weights, self.task, losses) for own in outputs)
+        return Tested(loss, meta_loss, *tests)
 
     def _calculus(self, weights: list[Weights], batches: dict[str, Batch]) -> ChainCalculus:
         links = tuple(_remembering(link, number == 0) for number, link in enumerate(self.chain.links))
@@ -177,10 +172,3 @@ def _remembering(link: Link, first: bool) -> Link:
     if first and isinstance(link.layer, Dense):
         return replace(link, layer=replace(link.layer, grams=Grams()))
     return link
-
-
-def _accuracy(outputs: Tensor, test: Batch) -> Tensor:
-    hits = correct(outputs.flatten(0, 1), test.targets.flatten(0, 1))
-    if hits is None:
-        return torch.full_like(test.weights[:, 0], torch.nan)
-    return (hits.view(test.weights.shape) * test.weights).sum(1)
