@@ -15,6 +15,7 @@ from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
 from hpfl.learning import BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning.method import is_objective
 from hpfl.network.channel import ChannelSettings
 from hpfl.network.distributions import whole_numbers
 from hpfl.network.path_losses import PathGain, Site
@@ -208,8 +209,8 @@ def local_training(config: Experiment) -> LocalTraining:
         batch_size=learning.batch_size or None,
         batches=learning.batches,
     )
-    made: LocalTraining = config.part("learning.method")().as_objective(training)
-    return made
+    method = config.part("learning.method")()
+    return method.as_objective(training) if is_objective(method) else training
 
 
 @dataclass(frozen=True)

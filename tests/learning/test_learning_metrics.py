@@ -8,7 +8,17 @@ import torch
 from cohort_examples import EXAMPLES, Segments, tokens
 from torch import Tensor
 
-from hpfl.learning import DEFAULT_METRICS, METRICS, BoundMetric, Evaluation, LearningError, LocalTraining, TestData
+from hpfl.learning import (
+    DEFAULT_METRICS,
+    METRICS,
+    BoundMetric,
+    Evaluation,
+    LearningError,
+    LocalTraining,
+    RecordedCohort,
+    TestData,
+)
+from hpfl.learning import recorded as recorded_cohort
 from hpfl.learning.metrics import TestOutputs, columns_of
 from hpfl.options import Options, option
 from hpfl.registry import Registry, part
@@ -158,8 +168,11 @@ def test_a_gpu_records_metrics_that_allow_it_and_computes_the_others() -> None:
     )
     expected = example.cohort(training(), metrics=(recorded,)).evaluate(example.start, test, inner_lr=0.4)
     for metric in (recorded, unrecorded):
-        cohort = example.cohort(training(), metrics=(*DEFAULT_METRICS, metric), test=test, device="cuda")
+        cohort = recorded_cohort(
+            example.cohort(training(), metrics=(*DEFAULT_METRICS, metric), test=test, device="cuda")
+        )
         for _ in range(3):
             found = cohort.evaluate(example.start, test, inner_lr=0.4)
-        assert bool(cohort._evaluations) is metric.recordable
+        assert isinstance(cohort, RecordedCohort)
+        assert bool(cohort.evaluations) is metric.recordable
         np.testing.assert_allclose(found.mine, expected.mine, rtol=1e-9)

@@ -34,6 +34,11 @@ class Sums:
         runs = tuple((int(groups[a]) - first, a, b) for a, b in pairwise(cuts))
         return Sums(total[first:last], torch.from_numpy(dense).to(total), runs, per_ue)
 
+    @staticmethod
+    def rows(per_ue: Tensor) -> "Sums":
+        """No sums at all: directions are only written to a row for each UE."""
+        return Sums(per_ue[:0], per_ue.new_empty(0, len(per_ue)), (), per_ue)
+
     def add(self, directions: Tensor, where: slice = slice(None)) -> None:
         """Add directions [u, p] in some places of the vector: one product over the groups present, so bits repeat."""
         self.total[:, where].addmm_(self.matrix, directions.to(self.matrix.dtype))
@@ -48,10 +53,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class Losses:
-    """Each UE's losses [u] at the start and after adaptation, in its first local step."""
+    """Each UE's losses [u] at the start and after adaptation, in its first local step, and what it keeps now."""
 
     loss: Tensor
     meta_loss: Tensor
+    kept: Tensor | None = None  # [u, S], of a method
 
 
 class Engine(Protocol):
@@ -61,10 +67,17 @@ class Engine(Protocol):
     def preferred_samples(self) -> int | None:
         """Samples per chunk that suit the caches best; None: as many as fit the memory."""
 
-    def updates(self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums) -> Losses:
-        """Add the update directions over all local steps from `start` [P], or [u, P] with a row per UE, to `sums`."""
+    def updates(
+        self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
+    ) -> Losses:
+        """Add the update directions over all local steps from `start` [P], or [u, P] with a row per UE, to `sums`.
 
-    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> Tested:
+        `kept` [u, S] is what the UEs keep, where they compute by a method that is no objective.
+        """
+
+    def evaluation(
+        self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
+    ) -> Tested:
         """Losses before and after the inner steps of `training`, and what both models say of the test samples."""
 
 

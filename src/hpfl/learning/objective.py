@@ -51,8 +51,8 @@ class LocalTraining:
         """The batches a UE draws for one local step; full batches are all the same one."""
         if self.batch_size is None or self.batches == "shared" or not self.adapts:
             return ("support",)
-        roles: tuple[Role, ...] = OBJECTIVES.part(self.objective).traits["roles"]
-        return roles
+        needed: tuple[Role, ...] = OBJECTIVES.part(self.objective).traits["roles"]
+        return needed
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,7 @@ Objective = Callable[[Calculus, Any, LocalTraining], MetaGradient]
 OBJECTIVES: Registry[Objective] = Registry(
     "objective", traits={"roles": ("support", "query", "hessian"), "twice": False, "differences": False}
 )
-"""Trait `roles`: the batches it draws where they are independent. `twice`: it asks for products with the Hessian, so
-that models must be differentiable twice. `differences`: it subtracts gradients, which few digits do not carry."""
+"""Traits: the batches (`roles`) it needs, whether it differentiates `twice`, and whether it takes `differences`."""
 
 
 def adapted(calculus: Calculus, start: Any, training: LocalTraining, *, keep: bool) -> tuple[Any, list[Gradient]]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
+from hpfl.learning.blocks import blocks
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.engine import Sums
 from hpfl.learning.packing import Store
@@ -41,16 +42,23 @@ class Replay:
 
     @staticmethod
     def record(engine: ChainEngine, store: Store, start: Tensor, *, num_groups: int, pool: Pool) -> "Replay":
-        """Record one round over all buckets of a store."""
-        local_steps = engine.training.local_steps
+        """Record one round over all blocks of UEs and all buckets of a store."""
         matrices = tuple(start.new_zeros(num_groups, len(own)) for own in store.layout.members)
         total = start.new_zeros(num_groups, start.shape[-1])
-        own_start = start.clone()
+        own_start, pieces = start.clone(), _pieces(store)
+        block_total = torch.empty_like(total) if len(pieces) > 1 else None
 
         def once() -> Tensor:
+            losses: list[list[Tensor]] = [[] for _ in matrices]
             total.zero_()
-            parts = zip(store.packed, matrices, strict=True)
-            return torch.cat([_losses(engine, own_start, batch, local_steps, Sums(total, m)) for batch, m in parts], 1)
+            for block in pieces:
+                into = total if block_total is None else block_total.zero_()
+                for bucket, rows in block:
+                    batch, matrix = store.packed[bucket].select(rows), matrices[bucket][:, rows[0] : rows[-1] + 1]
+                    losses[bucket].append(_losses(engine, own_start, batch, Sums(into, matrix)))
+                if block_total is not None:
+                    total.add_(block_total)
+            return torch.cat([piece for own in losses for piece in own], 1)
 
         graph, losses = _recorded(once, pool)
         return Replay(graph, own_start, matrices, total, losses, _places(store))
@@ -102,8 +110,18 @@ def _places(store: Store) -> IntArray:
     return np.argsort(np.concatenate(store.layout.members))
 
 
-def _losses(engine: ChainEngine, start: Tensor, batch: Batch, local_steps: int, sums: Sums) -> Tensor:
-    steps: Sequence[dict[str, Batch]] = [{"support": batch}] * local_steps
+def _pieces(store: Store) -> list[list[tuple[int, IntArray]]]:
+    """For each block of UEs the buckets that it has UEs in, with their rows there, which lie side by side."""
+    layout = store.layout
+    parts = blocks(np.arange(len(layout.bucket_of)))
+    found = [
+        [(bucket, np.flatnonzero(np.isin(own, part))) for bucket, own in enumerate(layout.members)] for part in parts
+    ]
+    return [[(bucket, rows) for bucket, rows in block if len(rows)] for block in found]
+
+
+def _losses(engine: ChainEngine, start: Tensor, batch: Batch, sums: Sums) -> Tensor:
+    steps: Sequence[dict[str, Batch]] = [{"support": batch}] * engine.training.local_steps
     part = engine.updates(start, steps, sums)
     return torch.stack([part.loss, part.meta_loss])
 

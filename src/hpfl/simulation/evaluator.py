@@ -7,7 +7,7 @@ import torch
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
-from hpfl.learning import BoundMetric, Cohort, Evaluation, TestData
+from hpfl.learning import BoundMetric, Computes, Evaluation, TestData
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_of
 
 
@@ -16,7 +16,7 @@ class Evaluator:
     """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all)."""
 
     config: Experiment
-    cohort: Cohort
+    cohort: Computes
     test: TestData
     ues: IntArray | None
     num_ues: int

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
-from hpfl.learning import Cohort
+from hpfl.learning import Computes
 from hpfl.rng import Streams
 from hpfl.training.edge_round import EdgeSettings, edge_updates, member_weights
 
@@ -30,7 +30,7 @@ class Pending:
 class Learners:
     """The UEs as learners: from participants and a model to the edges' updates."""
 
-    cohort: Cohort
+    cohort: Computes
     settings: EdgeSettings
     streams: Streams
     num_samples: IntArray

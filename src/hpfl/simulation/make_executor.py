@@ -8,7 +8,7 @@ import torch
 from hpfl.assembly import SampleCost, make_radio, touched_samples
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
-from hpfl.learning import Cohort, Task
+from hpfl.learning import Computes, Task
 from hpfl.network.availability import TwoState
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.radio import Recorder
@@ -26,7 +26,7 @@ from hpfl.training.sketch import make_projection
 
 
 def make_executor(
-    config: Experiment, task: Task, cohort: Cohort, fleet: Fleet, *, cost: SampleCost, record: Recorder | None = None
+    config: Experiment, task: Task, cohort: Computes, fleet: Fleet, *, cost: SampleCost, record: Recorder | None = None
 ) -> SimulatedExecutor:
     """The executor of a resolved configuration; `record` is told of everything a trace holds."""
     trace = _trace(config)

@@ -21,7 +21,7 @@ from hpfl.assembly import (
 from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
-from hpfl.learning import Cohort, Evaluation, Task, TestData
+from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
 from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
@@ -88,7 +88,7 @@ def build_simulation(
 
 def _cohorts(
     config: Experiment, task: Task, dataset: Dataset, dealt: Dealt, *, device: torch.device, dtype: torch.dtype
-) -> tuple[Cohort, Evaluator]:
+) -> tuple[Computes, Evaluator]:
     """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
     ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues
     metrics, test_shards = metrics_of(config), dealt.test_shards
@@ -101,8 +101,8 @@ def _cohorts(
         test_shards,
     )
 
-    def cohort(shards: Shards, test: TestData | None) -> Cohort:
-        return Cohort(
+    def cohort(shards: Shards, test: TestData | None) -> Computes:
+        return make_cohort(
             task,
             local_training(config),
             inputs=torch.from_numpy(to_float(dataset, dataset.inputs[shards.order])),

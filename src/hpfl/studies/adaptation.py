@@ -22,7 +22,7 @@ from hpfl.data.partition import as_labels, make_test_shards
 from hpfl.data.shards import Shards
 from hpfl.data.sources import load_dataset
 from hpfl.experiment import Hooks, choose_device
-from hpfl.learning import Cohort, TestData
+from hpfl.learning import Computes, TestData, make_cohort
 from hpfl.reporting.style import SERIES, percent_axis
 from hpfl.rng import Streams
 from hpfl.simulation.simulated_run import build_simulation
@@ -67,7 +67,7 @@ def _measured(config: Experiment, dataset: Dataset, params: torch.Tensor, *, dev
     streams = Streams(config.training.seed)
     dealt = deal(config, dataset, streams)
     tests = {"validation": validation_data(dataset, dealt, streams), "test": _test_data(dataset, dealt.test_shards)}
-    cohort = Cohort(
+    cohort = make_cohort(
         task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs),
         local_training(config),
         inputs=torch.from_numpy(to_float(dataset, dataset.inputs[dealt.shards.order])),
@@ -82,7 +82,7 @@ def _measured(config: Experiment, dataset: Dataset, params: torch.Tensor, *, dev
 
 
 def _row(
-    cohort: Cohort, params: torch.Tensor, tests: Mapping[str, TestData], *, rate: float, steps: int
+    cohort: Computes, params: torch.Tensor, tests: Mapping[str, TestData], *, rate: float, steps: int
 ) -> dict[str, Any]:
     found = {kind: cohort.evaluate(params, data, inner_lr=rate, inner_steps=steps) for kind, data in tests.items()}
     accuracies = {f"{kind}_accuracy": float(np.mean(made.personalised_accuracy)) for kind, made in found.items()}

@@ -121,7 +121,9 @@ def make_estimator(
     ues = everyone[streams.at("theory/ues").choice(len(everyone), count)]
     edge_of = fleet.edge_of_ue[ues]
     shares = 1.0 / np.bincount(edge_of, minlength=fleet.num_edges)[edge_of]
-    land = Landscape.of(simulation.task, witness.cohort.samples, ues=ues, shares=shares, memory_gb=learning.memory_gb)
+    land = Landscape.of(
+        simulation.task, witness.cohort.data.samples, ues=ues, shares=shares, memory_gb=learning.memory_gb
+    )
     return Estimator(
         landscape=land,
         edge_of=edge_of,

@@ -13,7 +13,7 @@ from hpfl.arrays import FloatArray
 from hpfl.assembly import local_training
 from hpfl.config import Experiment, load, resolve
 from hpfl.data.dataset import Dataset, to_float
-from hpfl.learning import Cohort
+from hpfl.learning import Cohort, Computes, recorded
 from hpfl.reporting.folder import CONFIG, ROUNDS, RUN_ID, SUMMARY
 from hpfl.reporting.store import OutputError, read_rounds, read_summary
 from hpfl.simulation.simulated_run import Simulation
@@ -91,12 +91,16 @@ class Witness:
     simulation: Simulation
     moments: list[SeenModel] = field(default_factory=list)  # the last two
     columns: dict[str, list[Any]] = field(default_factory=dict)
+    computes: Computes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.computes = recorded(self.cohort)
 
     def see(self, params: Tensor) -> SeenModel:
         """Measure a model and keep it beside the one before."""
         fleet = self.simulation.fleet
         ues = np.flatnonzero(fleet.num_samples)
-        found = self.cohort.updates(
+        found = self.computes.updates(
             params,
             ues=ues,
             groups=fleet.edge_of_ue[ues],

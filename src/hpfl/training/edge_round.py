@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning import Cohort
+from hpfl.learning import Computes
 from hpfl.rng import Streams
 
 _MOST_EDGE_ROUNDS = 1 << 20  # room for edge rounds inside the key of a cloud round's draws
@@ -42,7 +42,7 @@ def member_weights(num_samples: IntArray, settings: EdgeSettings) -> FloatArray:
 
 
 def edge_updates(
-    cohort: Cohort,
+    cohort: Computes,
     params: torch.Tensor,
     *,
     members: IntArray,

@@ -95,8 +95,10 @@ class ChainEngine:
         return product.add_(1) if self.gram_bias else product
 
     @torch.no_grad()
-    def updates(self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums) -> Losses:
-        """Add the update directions of a chunk to its group sums."""
+    def updates(
+        self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
+    ) -> Losses:
+        """Add the update directions of a chunk to its group sums; objectives keep nothing."""
         objective, weights = OBJECTIVES.get(self.training.objective), self._weights(start)
         point: Point = None
         total: Direction | None = None
@@ -116,7 +118,9 @@ class ChainEngine:
         return Losses(first.loss, first.meta_loss)
 
     @torch.no_grad()
-    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> Tested:
+    def evaluation(
+        self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
+    ) -> Tested:
         """Losses before and after the inner steps of `training`, and what both models say of the test samples."""
         calculus = self._calculus(self._weights(parameters), {"support": train, "test": test})
         theta, path = adapted(calculus, None, training, keep=False)
