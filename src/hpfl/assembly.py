@@ -1,35 +1,37 @@
 """What a configuration means for simulated and real runs alike: constants, machines, who has which data."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.config import Config, ConfigError, NetworkConfig, validated
+from hpfl.config import Config, ConfigError, Experiment, NetworkConfig, changed
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
 from hpfl.data.dataset import Dataset, Owners
 from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
-from hpfl.learning import DEFAULT_METRICS, BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning import BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning.method import is_objective
 from hpfl.learning.sending import Sending
-from hpfl.learning.uplink import IDENTITY
-from hpfl.network.channel import CHANNELS, ChannelSettings
+from hpfl.learning.uplink import Uplink
+from hpfl.network.channel import ChannelSettings
 from hpfl.network.distributions import whole_numbers
-from hpfl.network.path_losses import PATH_LOSSES, PathGain, Site
+from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
-from hpfl.planning.estimates import UNPRICED
-from hpfl.planning.scripted import SCRIPT
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES
+from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import check_columns
 from hpfl.training.state import TrainState, initial_state
+from hpfl.training.watching import Watcher
 from hpfl.units import dbm_to_w
 
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
@@ -55,16 +57,16 @@ def fitted(config: Config, dataset: Dataset) -> Config:
     """The configuration with what own samples say of themselves: their signature, and the UEs and edges they make."""
     if is_registered(config.data.dataset):
         return config
-    tree, signature = config.model_dump(), dataset.signature
+    given: dict[str, dict[str, Any]] = {"data": {"signature": dataset.signature}}
+    signature = dataset.signature
     if config.data.signature not in {"", signature}:
         raise ConfigError(
             f'data.signature is "{config.data.signature}"; the samples of {config.data.dataset} have "{signature}", so '
             'they are others than were meant: data.signature = "" takes them as they are'
         )
-    tree["data"]["signature"] = signature
     if dataset.owners is not None:
-        tree["network"].update(_shape(config.network, dataset.owners))
-    return validated(tree).like(config)
+        given["network"] = _shape(config.network, dataset.owners)
+    return changed(config, given)
 
 
 def _shape(network: NetworkConfig, owners: Owners) -> dict[str, Any]:
@@ -83,13 +85,13 @@ def _shape(network: NetworkConfig, owners: Owners) -> dict[str, Any]:
     return {}
 
 
-def deal(config: Config, dataset: Dataset, streams: Streams) -> Dealt:
+def deal(config: Experiment, dataset: Dataset, streams: Streams) -> Dealt:
     """Deal the training and test samples among the UEs, or leave them with their owners."""
     if dataset.owners is not None:
         return _owned(dataset, dataset.owners, streams)
     uniforms = streams.at("samples").uniform(config.network.num_ues)
     shards = make_shards(
-        config.data.partitioner,
+        config.part("data.partitioner"),
         dataset.targets,
         num_classes=dataset.num_classes,
         sizes=whole_numbers(distribution(config.data.samples_per_ue), uniforms),
@@ -131,17 +133,18 @@ def _owned(dataset: Dataset, owners: Owners, streams: Streams) -> Dealt:
     )
 
 
-def task_of(config: Config, *, input_shape: tuple[int, ...], num_outputs: int) -> Task:
+def task_of(config: Experiment, *, input_shape: tuple[int, ...], num_outputs: int) -> Task:
     """The model and the loss of a configuration for inputs of a shape."""
     for key, value in (("learning.model", config.learning.model), ("learning.loss", config.learning.loss)):
         if isinstance(value, str) and value.startswith(GIVEN):
             raise ConfigError(
                 f'{key} is "{value}": it was handed over in Python; assign it again, or name module:callable'
             )
-    return make_task(config.learning.model, config.learning.loss, input_shape=input_shape, num_outputs=num_outputs)
+    model, loss = config.part("learning.model"), config.part("learning.loss")
+    return make_task(model, loss, input_shape=input_shape, num_outputs=num_outputs)
 
 
-def fleet_spec(config: Config) -> FleetSpec:
+def fleet_spec(config: Experiment) -> FleetSpec:
     """The distributions machines are drawn from."""
     network = config.network
     return FleetSpec(
@@ -155,70 +158,90 @@ def fleet_spec(config: Config) -> FleetSpec:
     )
 
 
-def make_radio(config: Config) -> Radio:
+def make_radio(config: Experiment) -> Radio:
     """The radio of an experiment: its channel on its path losses, its noise, and how long a fade lasts."""
     network = config.network
     paths = ChannelSettings(
-        ue_path=_path(network, network.ue_path_loss, gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
-        edge_path=_path(network, network.edge_path_loss, gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
+        ue_path=_path(config, "ue_path_loss", gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
+        edge_path=_path(config, "edge_path_loss", gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
     )
     return Radio(
-        channel=CHANNELS.get("path-loss-and-fading", fading=network.fading)(paths),
+        channel=config.part("network.channel")(paths),
         noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
         coherence_rounds=network.coherence_rounds,
         coherence_s=network.coherence_s,
     )
 
 
-def _path(network: NetworkConfig, name: str, *, gain_db: float, terminal_m: float) -> PathGain:
+def _path(config: Experiment, key: str, *, gain_db: float, terminal_m: float) -> PathGain:
     site = Site(
         gain_db=gain_db,
-        exponent=network.path_loss_exponent,
-        carrier_ghz=network.carrier_ghz,
+        exponent=config.network.path_loss_exponent,
+        carrier_ghz=config.network.carrier_ghz,
         terminal_m=terminal_m,
     )
     try:
-        return PATH_LOSSES.get(name)(site)
+        made: PathGain = config.part(f"network.{key}")(site)
     except ImportError as error:  # it needs a package that is not there
         raise ConfigError(str(error)) from error
+    return made
 
 
-def cloud_settings(config: Config) -> CloudSettings:
-    """The cloud's constants from a resolved configuration."""
-    assert not isinstance(config.planning.phi, str)
+def cloud_settings(config: Experiment) -> CloudSettings:
+    """The cloud's constants."""
     return CloudSettings(
         rounds=config.training.rounds,
         outer_lr=config.learning.outer_lr,
         bandwidth_hz=config.network.bandwidth_hz,
         rho=config.planning.rho,
-        phi=config.planning.phi,
+        phi=config.phi,
         max_edges=config.planning.max_edges,
         staleness_bound=config.planning.staleness_bound,
         broadcast=config.training.broadcast,
         trigger=config.training.trigger,
-        combine=COMBINES.get(config.training.aggregation),
+        combine=config.part("training.combine"),
         staleness_discount=config.training.staleness_discount,
     )
 
 
-def local_training(config: Config) -> LocalTraining:
-    """A UE's local steps from a configuration."""
+def local_training(config: Experiment) -> LocalTraining:
+    """A UE's local steps, as its method takes them."""
     learning = config.learning
-    return LocalTraining(
+    training = LocalTraining(
         inner_lr=learning.inner_lr,
         outer_lr=learning.outer_lr,
-        objective=learning.objective,
         inner_steps=learning.inner_steps,
         local_steps=learning.local_steps,
         batch_size=learning.batch_size or None,
         batches=learning.batches,
-        hessian_free_delta=learning.hessian_free_delta,
+    )
+    method = config.part("learning.method")()
+    return method.as_objective(training) if is_objective(method) else training
+
+
+def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
+    """What UEs keep and send, by their method (None stands for one that is an objective) and their uplink."""
+    method = config.part("learning.method")()
+    steps = ((name, made()) for name, made in config.parts("learning.uplink"))
+    return Sending.of(task.spec, None if is_objective(method) else method, Uplink.of(steps), device)
+
+
+def edge_settings(config: Experiment, *, memory_gb: float) -> EdgeSettings:
+    """The edges' constants; a combine rule that needs all updates at once may take so much memory for them."""
+    training = config.training
+    streams = COMBINES.part(training.edge_combine).traits["streams"]
+    return EdgeSettings(
+        outer_lr=config.learning.outer_lr,
+        edge_rounds=training.edge_rounds,
+        weighting=training.weighting,
+        combine=None if streams else config.part("training.edge_combine"),
+        memory_gb=memory_gb,
     )
 
 
-def sending_of(task: Task, device: torch.device) -> Sending:
-    """What UEs keep and send: nothing, and the whole update of an objective as it is."""
-    return Sending.of(task.spec, None, IDENTITY, device)
+def watchers_of(config: Experiment, folder: Path | None) -> list[Watcher]:
+    """Those that the experiment names to watch a run whose results go to a folder."""
+    return [made(folder) for _, made in config.parts("training.watchers")]
 
 
 @dataclass(frozen=True)
@@ -229,7 +252,7 @@ class SampleCost:
     passes: float
 
 
-def sample_cost(config: Config, task: Task, bits: int, example: tuple[torch.Tensor, torch.Tensor]) -> SampleCost:
+def sample_cost(config: Experiment, task: Task, bits: int, example: tuple[torch.Tensor, torch.Tensor]) -> SampleCost:
     """One pass for each batch that is drawn, or all that a step is counted to take on an example (inputs, targets)."""
     training = local_training(config)
     counted = config.learning.charged_passes == "counted"
@@ -237,7 +260,7 @@ def sample_cost(config: Config, task: Task, bits: int, example: tuple[torch.Tens
     return SampleCost(float(bits), passes)
 
 
-def touched_samples(config: Config, num_samples: IntArray, passes: float) -> FloatArray:
+def touched_samples(config: Experiment, num_samples: IntArray, passes: float) -> FloatArray:
     """Samples a UE's edge phase is charged for: shards or batches, times passes, local iterations, edge rounds."""
     training = local_training(config)
     drawn = training.batch_size
@@ -246,28 +269,24 @@ def touched_samples(config: Config, num_samples: IntArray, passes: float) -> Flo
     return np.asarray(per_step * steps, dtype=np.float64)
 
 
-def torch_dtype(config: Config) -> torch.dtype:
+def torch_dtype(config: Experiment) -> torch.dtype:
     """Precision of parameters and updates."""
     return torch.float64 if config.learning.dtype == "float64" else torch.float32
 
 
-def products(config: Config) -> Products:
+def products(config: Experiment) -> Products:
     """What a GPU may round the factors of products to."""
     dtype = config.learning.dtype
     return dtype if dtype == "tf32" or dtype == "bf16" else "full"  # noqa: PLR1714  the type checker follows this one
 
 
-def metrics_of(config: Config) -> tuple[BoundMetric, ...]:
+def metrics_of(config: Experiment) -> tuple[BoundMetric, ...]:
     """What is measured on the UEs' test samples; every node derives the columns of its figures from these."""
-    metrics = DEFAULT_METRICS
+    metrics = tuple(BoundMetric.of(part, options) for part, options in config.chosen("evaluation.metrics"))
     check_columns(summary_columns(metrics))
     return metrics
 
 
-def start_state(params: torch.Tensor, config: Config) -> TrainState:
-    """Round 0, with what planners `scripted` and `fastest` are told in their memory."""
-    state = initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)
-    told: dict[str, Any] = {SCRIPT: config.planning.script} if config.planning.script else {}
-    if config.planning.staleness_price == "none":
-        told[UNPRICED] = True
-    return state.but(memory=told)
+def start_state(params: torch.Tensor, config: Experiment) -> TrainState:
+    """Round 0."""
+    return initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)

@@ -23,15 +23,6 @@ SetOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to the front door."""
-    app.add_typer(deploy_app, name="deploy")
-    app.add_typer(certs_app, name="certs")
-    app.command("cloud", epilog="Example: hpfl cloud cloud.toml")(cloud_command)
-    app.command("edge", epilog="Example: hpfl edge edge-0.toml")(edge_command)
-    app.command("ue", epilog="Example: hpfl ue ue-0.toml   and, after training: hpfl ue ue-0.toml --adapt")(ue_command)
-
-
 @deploy_app.command("local", epilog="Example: hpfl deploy local quickstart --edges 2 --ues-per-edge 3")
 @reported
 def local_command(  # noqa: PLR0917  every option is passed by name

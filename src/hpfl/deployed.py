@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from hpfl.assembly import watchers_of
 from hpfl.config import idle_settings
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deliveries import StoppedError
 from hpfl.deployment.deployed_run import Deployment, build_deployment
 from hpfl.deployment.logs import log
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.run_watchers import AuditedStart, RunLog, ServedMetrics
@@ -56,7 +57,7 @@ def run_cloud(
     """
     out = Path(settings.out)
     with LoopThread() as loop, RunStore.open(out, resume=True) as store:
-        experiment = Experiment(settings)
+        experiment = SharedWork(settings)
         audit = AuditLog(out, settings.audit)
         deployment = build_deployment(settings, experiment, loop, run=_run_id(out), audit=audit)
         stop.wake = _waking(deployment)
@@ -66,7 +67,7 @@ def run_cloud(
         deployment.executor.on_timing = board.took
         cloud = deployment.cloud
         keepers = [AuditedStart(audit, cloud), ServedMetrics(cloud.metrics, settings.metrics)]
-        listeners = _listeners(stop, keepers, [board, RunLog(), *watchers])
+        listeners = _listeners(stop, keepers, [board, RunLog(), *watchers_of(experiment.config, out), *watchers])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)
         state = recorder.open(deployment.start, resume=True)
         deployment.executor.prepare(state)
@@ -174,14 +175,14 @@ def _run_id(out: Path) -> str:
     return path.read_text(encoding="ascii")
 
 
-def _board(settings: CloudNodeSettings, experiment: Experiment, deployment: Deployment) -> Board:
+def _board(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Board:
     config = experiment.config
     ues = {name: number for k in range(config.network.edges) for name, number in ue_roster([], config, k).items()}
     edges = edge_roster(settings.edges, config)
     return Board(deployment.cloud, edges=edges, ues=ues, update_bytes=experiment.spec.nbytes)
 
 
-def _subject(settings: CloudNodeSettings, experiment: Experiment, deployment: Deployment) -> Subject:
+def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Subject:
     config, executor = experiment.config, deployment.executor
 
     def facts() -> dict[str, Any]:

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.arrays import IntArray
-from hpfl.assembly import fitted, metrics_of
-from hpfl.config import Config, ConfigError, idle_settings, resolve, with_overrides
+from hpfl.assembly import fitted, metrics_of, watchers_of
+from hpfl.config import Config, ConfigError, Experiment, idle_settings, resolve, with_overrides
 from hpfl.data.dataset import Dataset, Progress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
@@ -67,11 +67,11 @@ def run(
     """
     say, hooks = (_warned, Hooks()) if hooks is None else (hooks.note, hooks)
     heard = _Heard(hooks, watchers, say)
-    resolve(config)
+    experiment = resolve(config)
     chosen = choose_device(device)
 
-    def loaded() -> tuple[Config, Dataset]:
-        fit, dataset = _with_data(config, data, data_dir, hooks)
+    def loaded() -> tuple[Experiment, Dataset]:
+        fit, dataset = _with_data(experiment, data, data_dir, hooks)
         for line in idle_settings(fit, owned=dataset.owners is not None):
             say(line)
         return fit, dataset
@@ -95,15 +95,18 @@ def _warned(text: str) -> None:
 
 
 def _with_data(
-    config: Config, data: FederatedData | Dataset | None, data_dir: str | Path | None, hooks: Hooks
-) -> tuple[Config, Dataset]:
-    """The data set of a run, and the configuration with what the data say of the network."""
+    given: Experiment, data: FederatedData | Dataset | None, data_dir: str | Path | None, hooks: Hooks
+) -> tuple[Experiment, Dataset]:
+    """The data set of a run, and the experiment with what the data say of the network."""
+    config = given.written
     if data is None:
-        name = config.data.dataset
-        dataset = load_dataset(name, Path(data_dir) if data_dir else None, progress=hooks.download)
-        return fitted(config, dataset), dataset
-    dataset = data.dataset if isinstance(data, FederatedData) else data
-    return fitted(with_overrides(config, [f"data.dataset={GIVEN}"]), dataset), dataset
+        name, options = config.data.dataset, given.data.options("dataset")
+        dataset = load_dataset(name, Path(data_dir) if data_dir else None, progress=hooks.download, options=options)
+    else:
+        dataset = data.dataset if isinstance(data, FederatedData) else data
+        config = with_overrides(config, [f"data.dataset={GIVEN}"])
+    fit = fitted(config, dataset)
+    return given if fit is given.written else resolve(fit), dataset
 
 
 def choose_device(name: str) -> torch.device:
@@ -135,10 +138,10 @@ class _Hooked(Watcher):
 
 
 def _run(
-    given: Config, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, heard: _Heard
+    config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, heard: _Heard
 ) -> RunResult:
-    began, config = time.perf_counter(), resolve(given)
-    idle = idle_settings(given, owned=dataset.owners is not None)
+    began = time.perf_counter()
+    idle = idle_settings(config, owned=dataset.owners is not None)
     with _tracing(config, resume=resume) as trace:
         drawn = None if trace is None else trace.record
         simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=drawn)
@@ -152,8 +155,9 @@ def _run(
                 "idle_settings": list(idle),
             }
 
-        listeners = _listeners(heard, trace)
-        recorder = RunRecorder(_subject(config, simulation, facts), store, listeners, written=given)
+        named = watchers_of(config, None if store is None else store.out)
+        listeners = _listeners(replace(heard, watchers=[*named, *heard.watchers]), trace)
+        recorder = RunRecorder(_subject(config, simulation, facts), store, listeners)
         state = recorder.open(simulation.start, resume=resume)
         if store is not None and resume:
             listeners.note(f"resuming after round {state.round}")
@@ -191,7 +195,7 @@ def _played(simulation: Simulation, recorder: RunRecorder, state: TrainState) ->
 
 
 @contextmanager
-def _tracing(config: Config, *, resume: bool) -> Iterator[TraceFile | None]:
+def _tracing(config: Experiment, *, resume: bool) -> Iterator[TraceFile | None]:
     """What writes the run's trace down, where that is wanted."""
     network = config.network
     if not network.write_trace:
@@ -202,7 +206,7 @@ def _tracing(config: Config, *, resume: bool) -> Iterator[TraceFile | None]:
         yield trace
 
 
-def _subject(config: Config, simulation: Simulation, facts: Callable[[], dict[str, Any]]) -> Subject:
+def _subject(config: Experiment, simulation: Simulation, facts: Callable[[], dict[str, Any]]) -> Subject:
     fleet, dealt = simulation.fleet, simulation.dealt
     return Subject(
         config=config,

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 
 
 def offered(
@@ -12,6 +13,8 @@ def offered(
     place = {name: module for module, names in known_by.items() for name in names}
 
     def found(name: str) -> object:
+        if name not in place and not name.startswith("_") and find_spec(f"{package}.{name}") is not None:
+            return import_module(f"{package}.{name}")  # a module within it
         if name not in place:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         vars(sys.modules[package])[name] = answer = getattr(import_module(place[name]), name)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.learning import BoundMetric, Evaluation, NonFiniteUpdateError, ParameterSpec
 from hpfl.reporting.folder import SUMMARY, UES
 from hpfl.reporting.journal import Journal
@@ -36,7 +36,7 @@ class Subject:
     where there are none. A checkpoint is written every `save_every` rounds (0: at the end alone).
     """
 
-    config: Config
+    config: Experiment
     spec: ParameterSpec
     metrics: Sequence[BoundMetric]
     facts: Callable[[], Mapping[str, Any]]
@@ -61,15 +61,12 @@ class RunRecorder:
     """Keeps the record of one run: `open` it, tell that it has `started`, have it `recorded`.
 
     Of every round the journal is told first, then the keepers, then the watchers; then it is saved, when it is time.
-    The configuration that is `written` is that which was given, where the one played is made of it.
     """
 
-    def __init__(
-        self, subject: Subject, store: RunStore | None, listeners: Listeners, *, written: Config | None = None
-    ) -> None:
+    def __init__(self, subject: Subject, store: RunStore | None, listeners: Listeners) -> None:
         self.records: list[dict[str, Any]] = []
         self._subject, self._store, self._listeners = subject, store, listeners
-        self._journal = None if store is None else Journal(store, written or subject.config)
+        self._journal = None if store is None else Journal(store, subject.config)
         kept = [] if self._journal is None else [self._journal.timeline, self._journal]
         self._audience = Audience(listeners.watchers, keepers=[*kept, *listeners.keepers], warn=listeners.warn)
         self._figures: tuple[int, Mapping[str, FloatArray], IntArray] | None = None

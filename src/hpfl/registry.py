@@ -152,6 +152,13 @@ class Registry(Generic[T]):
             found = self._parts[name] = found()
         return found
 
+    def traits_of(self, name: str) -> Mapping[str, Any]:
+        """The traits of a part, also of one that is not here: then nothing is known of it."""
+        try:
+            return self.part(name).traits
+        except UnknownNameError:
+            return self.traits
+
     def name_of(self, made: object) -> str | None:
         """What a part is called here; None for one that is not from here, or that nobody has asked for yet."""
         loaded = (found for found in self._parts.values() if isinstance(found, Part))

@@ -98,7 +98,7 @@ def test_a_planner_from_elsewhere_may_read_everything(monkeypatch):
     from hpfl.planning.planners import PLANNERS
 
     monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS._made("mine", PLANNERS.get("joint"), "elsewhere", None, {}))
-    assert said("quickstart", "planning.planner=mine", "planning.rho=0.5", "planning.staleness_price=none") == ()
+    assert said("quickstart", "planning.planner=mine", "planning.rho=0.5", "planning.sketch_size=8") == ()
 
 
 def test_what_was_set_is_no_part_of_what_a_configuration_is():

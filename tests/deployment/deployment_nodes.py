@@ -13,7 +13,7 @@ from hpfl.deployment.certificates import init_authority, issue
 from hpfl.deployment.deployed_run import build_deployment
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.learner import Learner
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_data import own_data
 from hpfl.deployment.settings import (
     CloudNodeSettings,
@@ -99,7 +99,7 @@ class Nodes:
         self.cloud_settings = CloudNodeSettings(
             listen="127.0.0.1:0", tls=certificates.tls("cloud"), **self.common, **options
         )
-        self.experiment = Experiment(self.cloud_settings)
+        self.experiment = SharedWork(self.cloud_settings)
         self.config = self.experiment.config
         self.edges, self.ues, self.tasks, self.learners = {}, {}, {}, {}
         self.edge_ports = {}
@@ -141,7 +141,7 @@ class Nodes:
         settings = self.edge_settings(number, listen=listen, cloud_port=cloud_port)
 
         async def begin():
-            edge = Edge(settings, Experiment(settings))
+            edge = Edge(settings, SharedWork(settings))
             return edge, await edge.start()
 
         self.edges[number], self.edge_ports[number] = self.loop.run(begin(), 10)
@@ -161,7 +161,7 @@ class Nodes:
 
     def start_ue(self, number, *, port=None, learner=None):
         settings = self.ue_settings(number, port=port)
-        experiment = Experiment(settings)
+        experiment = SharedWork(settings)
         self.learners[number] = learner or self.learner(number, experiment)
 
         async def begin():

@@ -9,6 +9,7 @@ from deployment_nodes import SMALL, Nodes
 
 import hpfl
 from hpfl.assembly import make_radio
+from hpfl.config import resolve
 from hpfl.data.sources import load_dataset
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.node_parts import LinkModel, node_cost
@@ -26,6 +27,7 @@ def simulated(*overrides):
 
 def deployed(config, simulation):
     bits = float(simulation.task.spec.num_parameters * config.network.bits_per_parameter)
+    config = resolve(config)
     cost = node_cost(config, simulation.task)
     streams = Streams(config.training.seed)
     return LinkModel(config=config, model_bits=bits, cost=cost, radio=make_radio(config), streams=streams)

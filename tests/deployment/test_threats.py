@@ -89,11 +89,11 @@ def test_a_node_that_is_not_admitted_says_so_and_does_not_insist(edge):
     other.tls, other.name = edge.certificates.tls("ue-9"), "ue-9"
     task = edge.start_ue(1)
     del task
-    from hpfl.deployment.node import Experiment
+    from hpfl.deployment.node import SharedWork
     from hpfl.deployment.ue import Ue
 
     async def run():
-        await Ue(other, Experiment(other), edge.learners[0]).run()
+        await Ue(other, SharedWork(other), edge.learners[0]).run()
 
     with pytest.raises(NotAdmittedError, match="does not admit this node"):
         edge.loop.run(run(), 10)

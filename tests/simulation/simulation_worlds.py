@@ -14,10 +14,9 @@ from hpfl.network.topology import FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation import event, round  # noqa: A004, F401  they register the clocks
-from hpfl.simulation.clock import CLOCKS, ClockSettings, Span
 from hpfl.simulation.learners import Pending
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.training.clock import CLOCKS, ClockSettings, Span
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Parts
 from hpfl.training.state import initial_state
@@ -79,7 +78,7 @@ def make_world(
     loses_ues=False,
     cpu_hz=None,
     record=None,
-    memory=None,
+    script=None,
 ):
     """A network of a few edges; `life` is a function from (fleet, streams) to a `Life`."""
     streams = Streams(seed)
@@ -136,13 +135,15 @@ def make_world(
     )
     parts = Parts(
         executor=executor,
-        planner=PLANNERS.get(planner) if isinstance(planner, str) else planner,
+        planner=PLANNERS.get(planner, **({} if script is None else {"script": script}))
+        if isinstance(planner, str)
+        else planner,
         evaluate=lambda state: None,
         streams=streams,
         stopwatch=lambda: 0.0,
     )
     state = initial_state(torch.zeros(3, dtype=torch.float64), num_edges=edges, num_ues=fleet.num_ues)
-    return World(executor, settings, parts, state.but(memory=memory or {}))
+    return World(executor, settings, parts, state)
 
 
 def by_hand(

@@ -9,6 +9,7 @@ from study_runs import SMALL, runs
 
 import hpfl
 from hpfl.assembly import deal
+from hpfl.config import resolve
 from hpfl.data.sources import load_dataset
 from hpfl.rng import Streams
 from hpfl.studies import adaptation, own_step
@@ -79,7 +80,7 @@ CONFIG = hpfl.load("quickstart", overrides=[*SMALL, "training.rounds=2", "planni
 
 def test_validation_samples_have_a_ues_labels_and_belong_to_nobody():
     dataset, streams = load_dataset("mnist-mini"), Streams(0)
-    dealt = deal(CONFIG, dataset, streams)
+    dealt = deal(resolve(CONFIG), dataset, streams)
     made = adaptation.validation_data(dataset, dealt, streams)
     owned = {dataset.inputs[row].tobytes() for row in dealt.shards.source_rows()[0]}
     for ue in range(dealt.shards.num_ues):

@@ -140,4 +140,5 @@ CIFAR10 = DatasetSpec(
     num_test=RECORDS_PER_FILE,
     sample_bits=SAMPLE_BITS,
     load=load_cifar10,
+    about="CIFAR-10: 32 x 32 coloured pictures of ten things, 50,000 to train on.",
 )

@@ -2,10 +2,9 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,13 +106,18 @@ class DatasetSpec:
     num_train: int
     num_test: int
     sample_bits: int
-    load: Callable[[Path | None, Progress | None], Dataset]
+    load: Callable[..., Dataset]  # of a folder and a progress, each or None, and its options where it has some
     num_values: int = 1  # numbers in a target, where targets are no classes
+    about: str = ""
 
     @property
     def num_outputs(self) -> int:
         """Outputs a model needs: one per class, or as many as a target has numbers."""
         return self.num_classes or self.num_values
+
+    def with_options(self, options: Any) -> "DatasetSpec":
+        """The same data set, read with these options."""
+        return replace(self, load=partial(self.load, options=options))
 
 
 def to_float(dataset: Dataset, inputs: Inputs) -> Inputs:

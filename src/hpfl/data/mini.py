@@ -24,4 +24,5 @@ MNIST_MINI = DatasetSpec(
     num_test=NUM_CLASSES * TEST_PER_CLASS,
     sample_bits=SAMPLE_BITS,
     load=load_mini,
+    about="A sample of MNIST that travels along: 28 x 28 grey digits.",
 )

@@ -117,4 +117,5 @@ MNIST = DatasetSpec(
     num_test=10_000,
     sample_bits=SAMPLE_BITS,
     load=load_mnist,
+    about="MNIST: 28 x 28 grey digits, 60,000 to train on.",
 )

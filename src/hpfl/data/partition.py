@@ -35,14 +35,15 @@ class Partitioner(Protocol):
     ) -> Shards: ...
 
 
-PARTITIONERS: Registry[Partitioner] = Registry("partitioner")
-PARTITIONERS.register("labels")(partition_labels)
-PARTITIONERS.register("dirichlet")(partition_dirichlet)
-PARTITIONERS.register("iid")(partition_iid)
+PARTITIONERS: Registry[Partitioner] = Registry("partitioner", traits={"reads": None})
+"""Trait `reads`: which of the settings `labels_per_ue` and `concentration` matter to it (None: both may)."""
+PARTITIONERS.register("labels", reads=("labels_per_ue",))(partition_labels)
+PARTITIONERS.register("dirichlet", reads=("concentration",))(partition_dirichlet)
+PARTITIONERS.register("iid", reads=())(partition_iid)
 
 
 def make_shards(
-    partitioner: str,
+    partitioner: str | Partitioner,
     targets: Targets,
     *,
     num_classes: int | None,
@@ -50,12 +51,12 @@ def make_shards(
     settings: PartitionSettings,
     streams: Streams,
 ) -> Shards:
-    """Training shards of N UEs sorted by edge: dealt by the named partitioner, then gathered by `edge_skew`.
+    """Training shards of N UEs sorted by edge: dealt by the partitioner, then gathered by `edge_skew`.
 
     `sizes` (int64[N]) are the shards' sizes in no particular order: which UE gets which shard depends on the skew, so
     read a UE's number of samples from the result's `sizes`.
     """
-    partition = PARTITIONERS.get(partitioner)
+    partition = PARTITIONERS.get(partitioner) if isinstance(partitioner, str) else partitioner
     if sizes.ndim != 1 or (len(sizes) and sizes.min() < 1):
         raise PartitionError("every UE needs at least one sample: sizes must be a row of positive numbers")
     labels, classes = as_labels(targets), num_classes or 1

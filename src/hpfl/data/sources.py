@@ -6,6 +6,7 @@ that returns them (`FederatedData`), or a `Dataset` to be dealt by a partitioner
 
 import os
 from pathlib import Path
+from typing import Any
 
 from hpfl.data.cifar10 import CIFAR10
 from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Progress, to_float
@@ -37,12 +38,22 @@ def check_source(name: str) -> None:
         DATASETS.get(name)
     elif name == _FOLDER:
         raise UnknownNameError("wanted a path after folder:")
-    elif name != GIVEN and not name.startswith(_FOLDER):
+    elif names_part(name):
         imported(name)
 
 
-def load_dataset(name: str, data_dir: Path | None = None, *, progress: Progress | None = None) -> Dataset:
-    """The named data set from `data_dir` (default `HPFL_DATA_DIR`), else from the cache, else downloaded."""
+def names_part(name: str) -> bool:
+    """Whether a data set is a part, registered or `module:function`; not a folder, nor what was handed over."""
+    return name != GIVEN and not name.startswith(_FOLDER)
+
+
+def load_dataset(
+    name: str, data_dir: Path | None = None, *, progress: Progress | None = None, options: Any = None
+) -> Dataset:
+    """The named data set from `data_dir` (default `HPFL_DATA_DIR`), else from the cache, else downloaded.
+
+    `options` are the validated options of a data set that has some (None: as they are by default).
+    """
     if name == GIVEN:
         raise DatasetError(
             'data.dataset is "given": the samples were handed over in Python; hand them over again with '
@@ -51,8 +62,8 @@ def load_dataset(name: str, data_dir: Path | None = None, *, progress: Progress 
     if name.startswith(_FOLDER):
         return read_folder(Path(name.removeprefix(_FOLDER)).expanduser()).dataset
     if not is_registered(name):
-        return _from_function(name)
-    spec = DATASETS.get(name)
+        return _from_function(name, options)
+    spec = DATASETS.part(name).bound(options)
     folder, origin = data_dir, "--data-dir"
     if folder is None and os.environ.get("HPFL_DATA_DIR"):
         folder, origin = Path(os.environ["HPFL_DATA_DIR"]), "HPFL_DATA_DIR"
@@ -61,11 +72,11 @@ def load_dataset(name: str, data_dir: Path | None = None, *, progress: Progress 
     return spec.load(folder.expanduser() if folder else None, progress)
 
 
-def described(name: str) -> DatasetSpec:
+def described(name: str, options: Any = None) -> DatasetSpec:
     """What is known of a data set; one that is not registered is read for it."""
     if is_registered(name):
-        return DATASETS.get(name)
-    data = load_dataset(name)
+        return DATASETS.part(name).bound(options)
+    data = load_dataset(name, options=options)
     return DatasetSpec(
         name=name,
         num_classes=data.num_classes,
@@ -78,9 +89,9 @@ def described(name: str) -> DatasetSpec:
     )
 
 
-def _from_function(name: str) -> Dataset:
+def _from_function(name: str, options: Any) -> Dataset:
     try:
-        function = imported(name)
+        function: Any = DATASETS.part(name).bound(options)
     except UnknownNameError as error:
         raise DatasetError(f"data.dataset is {name!r}; {error}") from None
     came = function()

@@ -9,7 +9,7 @@ from hpfl.deployment.attaching import stay_attached
 from hpfl.deployment.computing import Computing
 from hpfl.deployment.logs import log
 from hpfl.deployment.named_model import sound
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings, UeNodeSettings
@@ -62,7 +62,7 @@ class ChildSide:
     def __init__(
         self,
         settings: EdgeNodeSettings | UeNodeSettings,
-        experiment: Experiment,
+        experiment: SharedWork,
         work: ChildWork,
         *,
         address: str,

@@ -9,7 +9,7 @@ from hpfl.deployment.deliveries import Delivered, Held, NobodyError, StoppedErro
 from hpfl.deployment.from_edges import FromEdges
 from hpfl.deployment.hub import Child
 from hpfl.deployment.named_model import NamedModel
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.settings import CloudNodeSettings
@@ -23,7 +23,7 @@ _AT_ONCE = 16
 class Cloud:
     """The parent of all edges."""
 
-    def __init__(self, settings: CloudNodeSettings, experiment: Experiment, run: str) -> None:
+    def __init__(self, settings: CloudNodeSettings, experiment: SharedWork, run: str) -> None:
         roster = edge_roster(settings.edges, experiment.config)
         ues_of = [set(ue_roster([], experiment.config, k).values()) for k in roster.values()]
         self.run = run

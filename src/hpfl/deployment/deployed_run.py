@@ -4,15 +4,14 @@ import time
 from dataclasses import dataclass
 
 from hpfl.assembly import cloud_settings, make_radio, start_state, torch_dtype
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import LinkModel, node_cost
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
-from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_columns
@@ -32,7 +31,7 @@ class Deployment:
 
 
 def build_deployment(
-    settings: CloudNodeSettings, experiment: Experiment, loop: LoopThread, *, run: str, audit: AuditLog | None
+    settings: CloudNodeSettings, experiment: SharedWork, loop: LoopThread, *, run: str, audit: AuditLog | None
 ) -> Deployment:
     """Everything the cloud needs to play rounds with real edges; it does not listen yet."""
     config = experiment.config
@@ -67,7 +66,7 @@ def build_deployment(
         executor=executor,
         parts=Parts(
             executor=executor,
-            planner=PLANNERS.get(config.planning.planner),
+            planner=config.part("planning.planner"),
             evaluate=_every(executor, config),
             streams=streams,
             stopwatch=time.perf_counter,
@@ -78,7 +77,7 @@ def build_deployment(
     )
 
 
-def refuse_what_only_a_simulator_can(config: Config) -> None:
+def refuse_what_only_a_simulator_can(config: Experiment) -> None:
     """A real network has a life of its own: chances, walks and virtual clocks cannot be imposed on it."""
     if config.training.trigger != "scheduled":
         raise SettingsError('training.trigger is "first"; a deployed cloud waits for the edges it called')
@@ -93,7 +92,7 @@ def refuse_what_only_a_simulator_can(config: Config) -> None:
         )
 
 
-def _every(executor: DeployedExecutor, config: Config) -> Evaluate:
+def _every(executor: DeployedExecutor, config: Experiment) -> Evaluate:
     every, rounds = config.evaluation.every, config.training.rounds
 
     def evaluate(state: TrainState) -> EvaluationSummary | None:

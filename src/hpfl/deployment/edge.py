@@ -12,7 +12,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.child import ChildSide
 from hpfl.deployment.edge_ues import EdgeUes
 from hpfl.deployment.gathering import mean_sketch
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.uploading import Upload
@@ -33,7 +33,7 @@ class Edge:
     purposes: Collection[int] = frozenset({pb.TRAIN, pb.EVALUATE, pb.GLOBAL})
     num_samples = 0
 
-    def __init__(self, settings: EdgeNodeSettings, experiment: Experiment) -> None:
+    def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         self.ues = EdgeUes(settings, experiment)
         self.up = ChildSide(settings, experiment, self, address=settings.cloud, parent=settings.cloud_name)
         self._settings = settings

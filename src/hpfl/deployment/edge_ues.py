@@ -8,7 +8,7 @@ from hpfl.deployment.from_ues import FromUes
 from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.hub import Child
 from hpfl.deployment.named_model import NamedModel
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import ue_roster
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.settings import EdgeNodeSettings
@@ -28,7 +28,7 @@ Seconds = dict[int, tuple[float, float]]
 class EdgeUes:
     """The parent of an edge's UEs; knows nothing of the cloud."""
 
-    def __init__(self, settings: EdgeNodeSettings, experiment: Experiment) -> None:
+    def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         slots = max(int(settings.limits.buffer_mb * 1e6 // experiment.spec.nbytes), _LEAST_SLOTS)
         roster = ue_roster(settings.ues, experiment.config, settings.number)
         self.ways = FromUes(experiment, len(roster))

@@ -7,7 +7,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import CheckedSketch, check_edge_sketch
 from hpfl.deployment.deliveries import Delivered, delivered_of
 from hpfl.deployment.hub import Child
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival
@@ -18,7 +18,7 @@ class FromEdges:
 
     children_are = "edges"
 
-    def __init__(self, experiment: Experiment, ues_of: Sequence[Collection[int]]) -> None:
+    def __init__(self, experiment: SharedWork, ues_of: Sequence[Collection[int]]) -> None:
         self.delivered: dict[int, Delivered] = {}
         self.update_spec = experiment.spec
         self._experiment = experiment

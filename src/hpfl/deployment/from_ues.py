@@ -7,7 +7,7 @@ from typing import Any
 from hpfl.deployment.averaging import joined_by
 from hpfl.deployment.checks import CheckedSketch, check_sketch, check_update, check_weight
 from hpfl.deployment.hub import Child
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, Vector
@@ -18,7 +18,7 @@ class FromUes:
 
     children_are = "UEs"
 
-    def __init__(self, experiment: Experiment, num_ues: int) -> None:
+    def __init__(self, experiment: SharedWork, num_ues: int) -> None:
         self.visitors: set[Child] = set()
         self.visited = asyncio.Event()
         self._announced: Mapping[int, int] = {}

@@ -7,7 +7,7 @@ import torch
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.assembly import local_training, metrics_of, products, torch_dtype
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.deployment.node_parts import sketch_width
 from hpfl.deployment.own_data import OwnData
 from hpfl.deployment.wire import Vector
@@ -43,7 +43,7 @@ class OneShard:
 class Learner:
     """UE `number` with its own data; the global model comes in with each call."""
 
-    def __init__(self, config: Config, number: int, data: OwnData, task: Task) -> None:
+    def __init__(self, config: Experiment, number: int, data: OwnData, task: Task) -> None:
         self._config = config
         self._number = number
         self._data = data
@@ -108,9 +108,7 @@ class Learner:
         return self._cohort.evaluate(torch.from_numpy(params), self._test, inner_lr=rate, inner_steps=steps)
 
     def _adaptation(self) -> tuple[float, int]:
-        rate = self._config.evaluation.inner_lr
-        assert not isinstance(rate, str)  # the configuration is resolved
-        return rate, self._config.evaluation.inner_steps
+        return self._config.adaptation_lr, self._config.evaluation.inner_steps
 
     def _made(self, training: LocalTraining, test: TestData | None = None) -> Cohort:
         return Cohort(

@@ -14,7 +14,7 @@ from typing import Any
 import tomlkit
 
 from hpfl.assembly import fitted
-from hpfl.config import Config, ConfigError, load, to_toml, with_overrides
+from hpfl.config import Config, ConfigError, load, resolve, to_toml, with_overrides
 from hpfl.data.sources import is_registered, load_dataset
 from hpfl.deployment.certificates import init_authority, issue
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
@@ -107,7 +107,7 @@ def small_network(
     """An experiment with its network cut to size (None: 2 edges of 3 UEs); own samples bring theirs along."""
     config = load(source, overrides=overrides)
     if not is_registered(config.data.dataset):
-        config = fitted(config, load_dataset(config.data.dataset))
+        config = fitted(config, load_dataset(config.data.dataset, options=config.data.options("dataset")))
         network = config.network
         if edges not in {None, network.edges} or ues_per_edge not in (None, network.ues_per_edge):
             raise ConfigError(
@@ -121,8 +121,9 @@ def small_network(
 
 def refuse_what_no_cloud_would_run(config: Config) -> None:
     """Find out before a file is written what every cloud finds out as it starts."""
-    refuse_what_only_a_simulator_can(config)
-    make_node_task(CloudNodeSettings(), config)
+    experiment = resolve(config)
+    refuse_what_only_a_simulator_can(experiment)
+    make_node_task(CloudNodeSettings(), experiment)
 
 
 def free_ports(count: int) -> list[int]:

@@ -7,7 +7,7 @@ import torch
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.assembly import SampleCost, fleet_spec, sample_cost, task_of, touched_samples
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.data.sources import described
 from hpfl.deployment.settings import NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
@@ -22,9 +22,9 @@ from hpfl.rng import Streams
 from hpfl.training.sketch import DEFAULT_WIDTH
 
 
-def make_node_task(settings: NodeSettings, config: Config) -> Task:
+def make_node_task(settings: NodeSettings, config: Experiment) -> Task:
     """The experiment's model and loss; shapes are as the node's file says, else those of the data set."""
-    spec = described(config.data.dataset)
+    spec = described(config.data.dataset, config.data.options("dataset"))
     return task_of(
         config,
         input_shape=tuple(settings.input_shape) or spec.input_shape,
@@ -32,32 +32,32 @@ def make_node_task(settings: NodeSettings, config: Config) -> Task:
     )
 
 
-def node_cost(config: Config, task: Task) -> SampleCost:
+def node_cost(config: Experiment, task: Task) -> SampleCost:
     """What a sample is charged; a node without samples counts on empty ones of their shape."""
-    spec = described(config.data.dataset)
+    spec = described(config.data.dataset, config.data.options("dataset"))
     classes = spec.num_classes is not None
     targets = torch.zeros(2, dtype=torch.int64) if classes else torch.zeros(2, spec.num_outputs)
     return sample_cost(config, task, spec.sample_bits, (torch.zeros(2, *spec.input_shape), targets))
 
 
-def sketch_width(config: Config) -> int:
+def sketch_width(config: Experiment) -> int:
     """Numbers in a sketch; a deployed cloud always plans on sketches, also where the experiment says 0."""
     return config.planning.sketch_size or DEFAULT_WIDTH
 
 
-def vector_spec(task: Task, config: Config) -> VectorSpec:
+def vector_spec(task: Task, config: Experiment) -> VectorSpec:
     """What models and updates look like on the wire."""
     dtype = np.dtype("<f8" if config.learning.dtype == "float64" else "<f4")
     return VectorSpec(task.spec.num_parameters, dtype)
 
 
-def edge_roster(names: list[str], config: Config) -> dict[str, int]:
+def edge_roster(names: list[str], config: Experiment) -> dict[str, int]:
     """Names of the cloud's children by number."""
     wanted = config.network.edges
     return _roster(names or [f"edge-{k}" for k in range(wanted)], range(wanted), "edges")
 
 
-def ue_roster(names: list[str], config: Config, edge: int) -> dict[str, int]:
+def ue_roster(names: list[str], config: Experiment, edge: int) -> dict[str, int]:
     """Names of one edge's children by their number among all UEs."""
     counts = config.network.ues_of_edges
     if edge >= len(counts):
@@ -77,7 +77,7 @@ def _roster(names: list[str], numbers: range, what: str) -> dict[str, int]:
 class LinkModel:
     """The modelled radio and machines of an experiment, from which every round's links are drawn."""
 
-    config: Config
+    config: Experiment
     model_bits: float
     cost: SampleCost
     radio: Radio

@@ -16,7 +16,7 @@ from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
 from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.named_model import NamedModel
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings
 from hpfl.deployment.waiting import until
@@ -71,7 +71,7 @@ class ParentSide:
     def __init__(
         self,
         settings: CloudNodeSettings | EdgeNodeSettings,
-        experiment: Experiment,
+        experiment: SharedWork,
         roster: Mapping[str, int],
         ways: ParentWays,
         *,

@@ -11,7 +11,7 @@ from hpfl.deployment.edge import Edge
 from hpfl.deployment.freed_memory import return_large_blocks
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
-from hpfl.deployment.node import Experiment, stop_on_signals, until_stopped
+from hpfl.deployment.node import SharedWork, stop_on_signals, until_stopped
 from hpfl.deployment.own_data import own_data
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, UeNodeSettings
 from hpfl.deployment.ue import Ue
@@ -23,7 +23,7 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
     return_large_blocks()
     stop = asyncio.Event()
     stop_on_signals(stop)
-    edge = Edge(settings, Experiment(settings))
+    edge = Edge(settings, SharedWork(settings))
     edge.ues.side.metrics.serve(settings.metrics)
     await edge.start()
     await until_stopped(edge.run(), stop, edge.settle)
@@ -53,10 +53,10 @@ async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
     return accuracies
 
 
-def make_learner(settings: UeNodeSettings) -> tuple[Experiment, Learner]:
+def make_learner(settings: UeNodeSettings) -> tuple[SharedWork, Learner]:
     """The experiment and this UE's own part in it."""
     torch.set_num_threads(settings.threads)
-    experiment = Experiment(settings)
+    experiment = SharedWork(settings)
     if settings.number >= experiment.config.network.num_ues:
         raise SettingsError(f"number is {settings.number}; the experiment has {experiment.config.network.num_ues} UEs")
     data = own_data(settings.data, experiment.config, settings.number, data_dir=settings.data_dir)

@@ -205,7 +205,7 @@ class DeployedExecutor:
             before=before,
             parts=parts,
             outer_lr=plan.step_scale * self.outer_lr,
-            combine={"name": training.aggregation, "options": {}},
+            combine={"name": training.combine, "options": training.combine_options},
             planned_s=plan.round_latency_s,
             measured_s=measured_s,
         )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from hpfl.config import Config, load, resolve
+from hpfl.config import Experiment, load, resolve
 from hpfl.config.fields import Section, key
 
 Node = TypeVar("Node", bound="NodeSettings")
@@ -71,7 +71,7 @@ class NodeSettings(Section):
     limits: LimitSettings = Field(default_factory=LimitSettings, description="what no peer may exceed")
     timing: TimingSettings = Field(default_factory=TimingSettings, description="how long who waits for whom")
 
-    def config(self) -> Config:
+    def config(self) -> Experiment:
         """The experiment all nodes share."""
         return resolve(load(self.experiment, overrides=self.set))
 

@@ -11,7 +11,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import check_update
 from hpfl.deployment.child import ChildSide
 from hpfl.deployment.learner import Learner
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import sleep_until
@@ -33,7 +33,7 @@ class Ue:
 
     purposes: Collection[int] = frozenset({pb.TRAIN, pb.EVALUATE})
 
-    def __init__(self, settings: UeNodeSettings, experiment: Experiment, learner: Learner) -> None:
+    def __init__(self, settings: UeNodeSettings, experiment: SharedWork, learner: Learner) -> None:
         self.num_samples = learner.num_samples
         self.up = ChildSide(settings, experiment, self, address=settings.edge, parent=settings.edge_name)
         self._settings = settings

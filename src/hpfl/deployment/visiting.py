@@ -6,13 +6,13 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.attaching import stay_attached
 from hpfl.deployment.child import noted
 from hpfl.deployment.named_model import sound
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import TierStream
 from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, encode
 
 
-async def global_model(settings: UeNodeSettings, experiment: Experiment, *, num_samples: int) -> Vector:
+async def global_model(settings: UeNodeSettings, experiment: SharedWork, *, num_samples: int) -> Vector:
     """The global model, asked for until it comes."""
     found: list[Vector] = []
     hello = pb.Hello(version=VERSION, fingerprint=experiment.fingerprint, num_samples=num_samples, visitor=True)

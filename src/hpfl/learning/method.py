@@ -71,10 +71,11 @@ class Method(Protocol):
         """The model [P] that the UE is evaluated with; its calculus is on the whole training shard."""
 
 
-METHODS: Registry[Callable[..., Method]] = Registry("method", traits={"objective": False})
+METHODS: Registry[Callable[..., Method]] = Registry("method", traits={"objective": False, "reads": None})
 """What makes a method; one with options is called with the keyword `options`.
 
-The trait `objective` says that it is one of the personalised objectives, which keep nothing and have faster engines.
+The trait `objective` says that it is one of the personalised objectives, which keep nothing and have faster engines;
+`reads`, which of the keys `inner_lr` and `inner_steps` matter to it (None: both may).
 """
 
 

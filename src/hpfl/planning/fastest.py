@@ -1,6 +1,7 @@
 """Planner `fastest`: the set that lowers the loss most per second (docs/fastest.md)."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,14 +14,17 @@ from hpfl.planning.set_choice import SetChoice, task_of
 from hpfl.planning.set_plans import plan_for_set
 from hpfl.rng import Stream
 
+if TYPE_CHECKING:
+    from hpfl.planning.options import FastestOptions
 
-def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
+
+def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "FastestOptions") -> tuple[Plan, Memory]:
     """The set of greatest expected loss decrease per second, from sketches of all updates.
 
     Every edge hears of the new model whose hearing is worth the wait.
     """
     del stream
-    found, memory = estimate(problem, memory)
+    found, memory = estimate(problem, memory, unpriced=options.staleness_price == "none")
     scheduled, step = choose(without(task_of(problem), spent(problem, memory)), found)
     plan = plan_for_set(problem, scheduled, "fastest")
     hears, memory = hearing(problem, scheduled, memory, uploads_s=plan.round_latency_s, curvature=found.curvature)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hpfl.config import Config, ConfigError, differences, fingerprint, to_toml
+from hpfl.config import ConfigError, Experiment, differences, to_toml
 from hpfl.reporting.checkpoint import Loaded, OtherConfigurationError, load_latest, save_checkpoint
 from hpfl.reporting.folder import CONFIG, TIMELINE
 from hpfl.reporting.store import RunStore, read_config, read_rounds
@@ -17,9 +17,9 @@ from hpfl.training.watching import Watcher
 class Journal(Watcher):
     """Records and checkpoints of one run, simulated or real, and its `timeline`, which is told of rounds before it."""
 
-    def __init__(self, store: RunStore, config: Config) -> None:
+    def __init__(self, store: RunStore, config: Experiment) -> None:
         self.saved_round = -1
-        self._store, self._config, self._fingerprint = store, config, fingerprint(config)
+        self._store, self._config, self._fingerprint = store, config, config.fingerprint
         self.timeline = TimelineFile(store.out)
 
     def begin(self) -> None:

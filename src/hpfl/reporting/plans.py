@@ -22,8 +22,9 @@ _PREFIXES = (
 )  # "u": a terminal may know no Greek
 
 
-def print_plan(problem: RoundProblem, plan: Plan, *, planning_s: float, console: Console) -> None:
+def print_plan(problem: RoundProblem, plan: Plan, *, planning_s: float, console: Console | None = None) -> None:
     """Print headline, table and spectrum; `planning_s` is the time planning took, in seconds."""
+    console = Console() if console is None else console
     ascii_only = console.options.ascii_only
     console.print(headline(problem, plan, planning_s))
     console.print()

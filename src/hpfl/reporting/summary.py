@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from hpfl.arrays import FloatArray
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.learning import DEFAULT_METRICS, BoundMetric
 from hpfl.reporting.targets import SUCCESSIVE, Reached, Target, configured
 from hpfl.training.evaluation_summary import summary_columns
@@ -77,7 +77,7 @@ def summarise(
 
 
 def run_summary(
-    config: Config,
+    config: Experiment,
     records: Sequence[RoundRecord | Row],
     *,
     completed: bool,

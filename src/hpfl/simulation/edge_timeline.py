@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.problem import Plan
-from hpfl.simulation.clock import Progress
+from hpfl.training.clock import Progress
 from hpfl.training.phases import BACKHAUL, COMPUTE, NAMES, UPLOAD, WAITING, Phases, columns_of, joined
 from hpfl.training.state import TrainState
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.learning import BoundMetric, Computes, Evaluation, TestData
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_of
 from hpfl.training.kept import kept_of
@@ -20,7 +20,7 @@ Told = Callable[[int, Evaluation, IntArray], None]
 class Evaluator:
     """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all); `told` hears of every round's."""
 
-    config: Config
+    config: Experiment
     cohort: Computes
     test: TestData
     ues: IntArray | None
@@ -46,8 +46,7 @@ class Evaluator:
 
     def _evaluation(self, state: TrainState) -> Evaluation:
         settings = self.config.evaluation
-        assert not isinstance(settings.inner_lr, str)
-        rate, steps, kept = settings.inner_lr, settings.inner_steps, kept_of(state.kept, self.ues)
+        rate, steps, kept = self.config.adaptation_lr, settings.inner_steps, kept_of(state.kept, self.ues)
         return self.cohort.evaluate(state.params, self.test, inner_lr=rate, inner_steps=steps, kept=kept)
 
     def _spread(self, values: FloatArray) -> FloatArray:

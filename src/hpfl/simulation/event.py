@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 
 from hpfl.arrays import BoolArray, IntArray
-from hpfl.simulation.clock import CLOCKS, ClockMemory, ClockSettings, Progress, Span, Work
+from hpfl.registry import part
 from hpfl.simulation.forecast import Left
 from hpfl.simulation.segments import played
+from hpfl.training.clock import ClockMemory, ClockSettings, Progress, Span, Work
 
 _COMPUTE, _UE_BITS, _EDGE_BITS = "compute_s", "ue_bits", "edge_bits"
 
 
-@CLOCKS.register("event")
+@part(continuous=True)
 class EventClock:
     """Remembers every UE's seconds and bits and every edge's bits still to go (section 3.2, `Z_t^k`).
 

@@ -13,7 +13,7 @@ from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.channel import Gains
 from hpfl.network.cutoff import cut_s
 from hpfl.network.latency import rate_bps
-from hpfl.simulation.clock import Span
+from hpfl.training.clock import Span
 
 _HAIR = 2.0**-52  # of the bits before: what an upload has left that ends one rounding after the interval
 

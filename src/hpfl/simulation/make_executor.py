@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from hpfl.assembly import SampleCost, make_radio, torch_dtype, touched_samples
-from hpfl.config import Config
+from hpfl.assembly import SampleCost, edge_settings, make_radio, torch_dtype, touched_samples
+from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Computes
 from hpfl.learning.method import num_travelling
@@ -19,14 +19,12 @@ from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
-from hpfl.simulation import event as _event  # noqa: F401  registers its clock
-from hpfl.simulation import round as _round  # noqa: F401  registers its clock
-from hpfl.simulation.clock import CLOCKS, ClockSettings
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.training.clock import ClockSettings
 from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.sketch import make_projection
 
@@ -34,7 +32,7 @@ _KEPT_SHARE = 0.25  # of the memory, for updates kept beside what computes them
 
 
 def make_executor(
-    config: Config,
+    config: Experiment,
     sending: Sending,
     cohort: Computes,
     fleet: Fleet,
@@ -58,7 +56,7 @@ def make_executor(
             compute_s=trace.of(COMPUTE_S),
             record=record,
         ),
-        clock=CLOCKS.get(config.training.clock)(_clock_settings(config)),
+        clock=config.part("training.clock")(_clock_settings(config)),
         learners=Learners(
             cohort=cohort,
             settings=_edge_settings(config, sending.spec.num_parameters, fleet),
@@ -84,26 +82,21 @@ class _Bits(NamedTuple):
     edge: float
 
 
-def _bits_on_air(config: Config, sending: Sending) -> _Bits:
+def _bits_on_air(config: Experiment, sending: Sending) -> _Bits:
     """What the uplink makes of the parameters that travel, and these as an edge sends them on."""
     numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
     return _Bits(ue=float(sending.uplink.bits(numbers, bits)), edge=float(numbers * bits))
 
 
-def _edge_settings(config: Config, num_parameters: int, fleet: Fleet) -> EdgeSettings:
+def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet) -> EdgeSettings:
     """The edges' constants; a combine rule that could not keep the updates of an edge's UEs is refused here."""
-    settings = EdgeSettings(
-        outer_lr=config.learning.outer_lr,
-        edge_rounds=config.training.edge_rounds,
-        weighting=config.training.weighting,
-        memory_gb=_KEPT_SHARE * config.learning.memory_gb,
-    )
+    settings = edge_settings(config, memory_gb=_KEPT_SHARE * config.learning.memory_gb)
     counts, bytes_each = np.bincount(fleet.edge_of_ue), torch_dtype(config).itemsize
     check_room(settings, counts, num_parameters=num_parameters, bytes_each=bytes_each)
     return settings
 
 
-def _sketching(config: Config, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:
+def _sketching(config: Experiment, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:
     if not config.planning.sketches:
         return None
     return Sketching(
@@ -114,7 +107,7 @@ def _sketching(config: Config, num_parameters: int, streams: Streams, device: to
     )
 
 
-def _clock_settings(config: Config) -> ClockSettings:
+def _clock_settings(config: Experiment) -> ClockSettings:
     return ClockSettings(
         trigger=config.training.trigger,
         max_edges=config.planning.max_edges,
@@ -123,7 +116,7 @@ def _clock_settings(config: Config) -> ClockSettings:
     )
 
 
-def _trace(config: Config) -> Trace:
+def _trace(config: Experiment) -> Trace:
     if not config.network.trace:
         return Trace(Path(), {})
     trace = read_trace(Path(config.network.trace), num_ues=config.network.num_ues, num_edges=config.network.edges)

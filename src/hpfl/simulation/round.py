@@ -3,12 +3,11 @@
 import numpy as np
 
 from hpfl.arrays import BoolArray, IntArray
-from hpfl.simulation.clock import CLOCKS, ClockMemory, ClockSettings, Progress, Span, Work
 from hpfl.simulation.forecast import Left
 from hpfl.simulation.segments import played
+from hpfl.training.clock import ClockMemory, ClockSettings, Progress, Span, Work
 
 
-@CLOCKS.register("round")
 class RoundClock:
     """The round lasts `max O_k` over the scheduled edges (section 3.3); nothing carries over, nobody else computes."""
 

@@ -8,9 +8,9 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.channel import Gains
 from hpfl.network.energy import transmit_j
-from hpfl.simulation.clock import ClockMemory, ClockSettings, Marks, Progress, Span
 from hpfl.simulation.forecast import Forecast, Left, Moved, course_of, moved
 from hpfl.simulation.trigger import Firing, after_all, after_first
+from hpfl.training.clock import ClockMemory, ClockSettings, Marks, Progress, Span
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,13 @@ from hpfl.assembly import (
     task_of,
     torch_dtype,
 )
-from hpfl.config import Config, resolve
+from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
 from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
 from hpfl.learning.sending import Sending
 from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
-from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator, Told
 from hpfl.simulation.make_executor import make_executor
@@ -55,7 +54,7 @@ class Simulation:
 
 
 def build_simulation(
-    config: Config,
+    given: Config | Experiment,
     dataset: Dataset,
     *,
     device: torch.device,
@@ -66,12 +65,12 @@ def build_simulation(
 
     `record` is told of the gains, compute times and availability that a trace of the run holds.
     """
-    config = resolve(config)
+    config = resolve(given)
     streams = Streams(config.training.seed)
     dealt = deal(config, dataset, streams)
     fleet = make_fleet(fleet_spec(config), dealt.shards.sizes, streams)
     task = task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs)
-    sending = sending_of(task, device)
+    sending = sending_of(config, task, device)
     cohort, evaluate = _cohorts(config, task, sending, dataset, dealt, device=device)
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
@@ -79,7 +78,7 @@ def build_simulation(
     executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record)
     parts = Parts(
         executor=executor,
-        planner=PLANNERS.get(config.planning.planner),
+        planner=config.part("planning.planner"),
         evaluate=evaluate.summary,
         streams=streams,
         stopwatch=stopwatch,
@@ -98,7 +97,7 @@ def build_simulation(
 
 
 def _cohorts(
-    config: Config, task: Task, sending: Sending, dataset: Dataset, dealt: Dealt, *, device: torch.device
+    config: Experiment, task: Task, sending: Sending, dataset: Dataset, dealt: Dealt, *, device: torch.device
 ) -> tuple[Computes, Evaluator]:
     """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
     ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues

@@ -16,7 +16,7 @@ import torch
 
 from hpfl.arrays import IntArray
 from hpfl.assembly import Dealt, deal, local_training, products, task_of, torch_dtype
-from hpfl.config import Config, resolve
+from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import as_labels, make_test_shards
 from hpfl.data.shards import Shards
@@ -45,10 +45,12 @@ SYSTEMS = ("hpfl", "hfl")
 CLAIM = "C1 adapted"
 
 
-def adapted_each_way(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
+def adapted_each_way(given: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
     """Run as configured, then measure the last model after every number of steps of every length."""
-    config = resolve(config)
-    dataset = load_dataset(config.data.dataset, data_dir, progress=hooks.download)
+    config = resolve(given)
+    dataset = load_dataset(
+        config.data.dataset, data_dir, progress=hooks.download, options=config.data.options("dataset")
+    )
     chosen = choose_device(device)
     simulation = build_simulation(config, dataset, device=chosen, stopwatch=time.perf_counter)
 
@@ -60,7 +62,7 @@ def adapted_each_way(config: Config, *, device: str, data_dir: Path | None, hook
     return {"adapted": _measured(config, dataset, state.params, device=chosen)}
 
 
-def _measured(config: Config, dataset: Dataset, params: torch.Tensor, *, device: torch.device) -> Rows:
+def _measured(config: Experiment, dataset: Dataset, params: torch.Tensor, *, device: torch.device) -> Rows:
     """One row for each adaptation: mean accuracy on validation and test samples, and the personalised training loss."""
     streams = Streams(config.training.seed)
     dealt = deal(config, dataset, streams)

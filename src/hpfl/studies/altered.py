@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpfl.config import ConfigError, with_overrides
-from hpfl.studies.cases import Scale
+from hpfl.studies.cases import Scale, value_of
 from hpfl.studies.parts import Part
 from hpfl.studies.study import Study
 
@@ -27,8 +27,7 @@ def altered(study: Study, changes: Sequence[str]) -> Study:
 def _changed(part: Part, changes: Sequence[str]) -> Part:
     config = with_overrides(part.config, changes)
     given = {text.partition("=")[0].strip().partition(".")[2]: text.partition("=")[0].strip() for text in changes}
-    tree = config.model_dump()
-    labels = {name: tree[key.split(".")[0]][name] for name, key in given.items() if name in part.labels}
+    labels = {name: value_of(config, key) for name, key in given.items() if name in part.labels}
     folder = "_".join(re.sub(r"[^\w.=-]+", "-", text) for text in changes)
     return replace(
         part,

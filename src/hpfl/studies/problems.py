@@ -17,10 +17,12 @@ from hpfl.training.state import TrainState
 Posed = list[tuple[RoundProblem, Stream]]
 
 
-def posed_problems(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Posed:
+def posed_problems(given: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Posed:
     """Run as configured, and hand back every round's problem with the stream its planner drew from."""
-    config = resolve(config)
-    dataset = load_dataset(config.data.dataset, data_dir, progress=hooks.download)
+    config = resolve(given)
+    dataset = load_dataset(
+        config.data.dataset, data_dir, progress=hooks.download, options=config.data.options("dataset")
+    )
     simulation = build_simulation(config, dataset, device=choose_device(device), stopwatch=time.perf_counter)
     posed: Posed = []
 

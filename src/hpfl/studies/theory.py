@@ -77,7 +77,12 @@ def examine(folder: Path, options: Options, watching: Watching | None = None) ->
     watching = watching or Watching()
     recorded = read_run(folder)
     device = choose_device(options.device)
-    dataset = load_dataset(recorded.config.data.dataset, options.data_dir, progress=watching.download)
+    dataset = load_dataset(
+        recorded.config.data.dataset,
+        options.data_dir,
+        progress=watching.download,
+        options=recorded.config.data.options("dataset"),
+    )
     simulation = build_simulation(recorded.config, dataset, device=device, stopwatch=time.perf_counter)
     witness = Witness(full_batch_cohort(recorded.config, simulation, dataset, device), simulation)
     estimator = make_estimator(recorded, simulation, witness, options, told=watching.told)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray
 from hpfl.assembly import local_training
-from hpfl.config import Config, load, resolve
+from hpfl.config import Experiment, load, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.learning import Cohort, Computes, recorded
 from hpfl.reporting.folder import CONFIG, ROUNDS, RUN_ID, SUMMARY
@@ -26,7 +26,7 @@ class Recorded:
     """A run as its folder tells it."""
 
     folder: Path
-    config: Config
+    config: Experiment
     records: Sequence[Mapping[str, Any]]
 
     @property
@@ -53,7 +53,7 @@ def read_run(folder: Path) -> Recorded:
     return Recorded(folder=folder, config=resolve(load(folder / CONFIG)), records=records)
 
 
-def full_batch_cohort(config: Config, simulation: Simulation, dataset: Dataset, device: torch.device) -> Cohort:
+def full_batch_cohort(config: Experiment, simulation: Simulation, dataset: Dataset, device: torch.device) -> Cohort:
     """All UEs with exact gradients on whole shards: the `grad F_{k,i}` of the theory, whatever the run itself used."""
     shards = simulation.dealt.shards
     training = replace(local_training(config), objective="exact", batch_size=None, local_steps=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpfl.arrays import FloatArray
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.studies import theory_bounds as bounds
 from hpfl.studies.theory import Findings
 
@@ -143,7 +143,7 @@ def _point(estimate: Any) -> Mapping[str, Any]:
     return {"round": fields.pop("round"), **fields.pop("constants"), **fields}
 
 
-def departures(config: Config) -> list[str]:
+def departures(config: Experiment) -> list[str]:
     """Where the run does something else than the update rule that Theorem 1 is about."""
     learning, training = config.learning, config.training
     checks = {
@@ -156,7 +156,7 @@ def departures(config: Config) -> list[str]:
         f"{training.edge_rounds} edge rounds; the theorem is about one": training.edge_rounds > 1,
         "means weigh by samples; the theorem weighs alike": training.weighting == "samples",
         "stale updates are discounted; the theorem takes them whole": training.staleness_discount > 0,
-        f"aggregation {training.aggregation}; the theorem is about the mean": training.aggregation != "mean",
+        f"combine {training.combine}; the theorem is about the mean": training.combine != "mean",
         "UEs come, go or are sampled; the theorem has all of them in every edge round": config.life.on,
     }
     return [text for text, holds in checks.items() if holds]

@@ -69,13 +69,6 @@ def weighted_mean(contributions: Sequence[Contribution], state: RuleState) -> Co
     return Combined(mean, shares, state)
 
 
-def edge_rule(name: str, **options: Any) -> Combine | None:
-    """The rule of a name, bound to its options, as edges take it: None for one that streams, for which none is kept."""
-    part = COMBINES.part(name)
-    bound = part.bound(part.read(options))
-    return None if part.traits["streams"] else bound
-
-
 def combined(rule: Combine, contributions: Sequence[Contribution], state: RuleState) -> Combined:
     """What a rule makes of contributions in whatever order they came, checked; shares are in the order they came."""
     order = np.argsort([one.member for one in contributions], kind="stable")

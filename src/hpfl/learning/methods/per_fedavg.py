@@ -17,7 +17,12 @@ class _Options(Protocol):
     def delta(self) -> float: ...
 
 
-@METHODS.register("per-fedavg", options="hpfl.learning.methods.per_fedavg_options:PerFedAvgOptions", objective=True)
+@METHODS.register(
+    "per-fedavg",
+    options="hpfl.learning.methods.per_fedavg_options:PerFedAvgOptions",
+    objective=True,
+    reads=("inner_lr", "inner_steps"),
+)
 class PerFedAvg(BaseMethod):
     """The gradient of the loss after adaptation."""
 

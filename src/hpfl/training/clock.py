@@ -106,7 +106,12 @@ class Clock(Protocol):
         ...
 
 
-CLOCKS: Registry[type[Clock]] = Registry("clock")
+CLOCKS: Registry[type[Clock]] = Registry(
+    "clock",
+    traits={"continuous": False},
+    shipped={"round": "hpfl.simulation.round:RoundClock", "event": "hpfl.simulation.event:EventClock"},
+)
+"""Trait `continuous`: time runs on between plans, so that the first to arrive, and fades of seconds, have a meaning."""
 
 
 def joules_of(progress: Progress, cpu_hz: FloatArray) -> FloatArray:
