@@ -1,6 +1,5 @@
 """Plays a round in virtual time: real gradients, a drawn channel, a clock that only computes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -145,9 +144,8 @@ class SimulatedExecutor:
             edge_rules=pending.remembered.rules,
         )
 
-    def broadcast(self, state: TrainState, edges: BoolArray, shares: Mapping[int, float]) -> TrainState:
+    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
         """Downlinks take no time in the paper's model (section 3.3)."""
-        del shares
         return received(state, edges)
 
     def _roster(self, state: TrainState) -> Roster:

@@ -137,8 +137,8 @@ class Executor(Protocol):
         """Carry out the uploads of a plan."""
         ...
 
-    def broadcast(self, state: TrainState, edges: BoolArray, shares: Mapping[int, float]) -> TrainState:
-        """Send the new model to `edges`, which await its computation; `shares` in the step are by arrived edge."""
+    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+        """Send the new model to `edges`, which await its computation."""
         ...
 
 
