@@ -51,13 +51,7 @@ def everything(folder, *changes):
     return hpfl.load(str(file), overrides=[*FOUR_EDGES, *changes])
 
 
-def hpfl_command(arguments, environment, *, check=True):
-    """The command's finished process."""
-    return subprocess.run(
-        [*HPFL, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=280, check=check
-    )
-
-
-def sets(*changes):
-    """`--set` for each change."""
-    return [word for change in changes for word in ("--set", change)]
+def hpfl_command(arguments, environment):
+    """What a command says in a process that has the package."""
+    words = [*HPFL, *map(str, arguments)]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=280, check=True).stdout

@@ -65,7 +65,7 @@ def test_no_part_takes_more_than_60_lines():
 
 
 def test_all_nine_parts_are_listed_where_the_package_is_installed(environment):
-    kinds = json.loads(hpfl_command(["parts", "--json"], environment).stdout)
+    kinds = json.loads(hpfl_command(["parts", "--json"], environment))
     listed = [one for kind in kinds.values() for one in kind["parts"] if one["origin"] == "hpfl-spare-parts"]
     assert {one["name"]: [option["name"] for option in one["options"]] for one in listed} == OPTIONS
     assert all(one["meaning"] and all(option["meaning"] for option in one["options"]) for one in listed)
@@ -190,18 +190,26 @@ def test_the_csv_has_a_line_for_every_round(played):
 
 
 @pytest.mark.parametrize("descending", [False, True])
-def test_strips_are_sorted_by_label_and_reach_over_all_labels(descending):
-    targets, sizes = Streams(0).at("targets").integers(10, 2000), np.array([30, 5, 80, 20, 65])
-    given = {"settings": PartitionSettings(), "options": StripsOptions(descending=descending)}
+@pytest.mark.parametrize("disjoint", [True, False])
+def test_strips_are_sorted_by_label_and_reach_over_all_labels(descending, disjoint):
+    targets = Streams(0).at("targets").integers(10, 2000)
+    sizes = (40 if disjoint else 140) + Streams(0).at("sizes").integers(21, 20)
+    given = {"settings": PartitionSettings(disjoint=disjoint), "options": StripsOptions(descending=descending)}
     shards = strips(targets, 10, sizes, streams=Streams(0), **given)
-    rows, ends = shards.source_rows()
-    np.testing.assert_array_equal(np.diff(ends), sizes)
-    assert len(np.unique(rows)) == sizes.sum()
-    labels = targets[rows][::-1] if descending else targets[rows]
-    assert (np.diff(labels) >= 0).all()
-    assert set(labels) == set(range(10))
-    with pytest.raises(PartitionError, match="strips of 2,001 samples are wanted, the data has 2,000"):
-        strips(targets, 10, np.array([2001]), streams=Streams(0), **given)
+    np.testing.assert_array_equal(shards.sizes, sizes)
+    has = shards.label_counts(targets, 10) > 0
+    assert has.any(axis=0).all()
+    assert (has.sum(axis=1) <= 3).all()
+    first, last = has.argmax(axis=1), 9 - has[:, ::-1].argmax(axis=1)
+    turn = -1 if descending else 1
+    assert (turn * np.diff(first) >= 0).all()
+    assert (turn * np.diff(last) >= 0).all()
+
+
+def test_more_strips_than_there_are_samples_are_refused():
+    given = {"settings": PartitionSettings(), "streams": Streams(0), "options": StripsOptions()}
+    with pytest.raises(PartitionError, match="want 2,001 samples, the data has 2,000"):
+        strips(np.zeros(2000, dtype=np.int64), 10, np.array([2001]), **given)
 
 
 def test_rounds_last_whole_slots_and_no_more_than_they_must(played, tmp_path):
