@@ -5,7 +5,6 @@ import csv
 import numpy as np
 
 import hpfl
-from hpfl.learning import DEFAULT_METRICS, BoundMetric
 from hpfl.reporting.store import read_rounds, read_summary
 from hpfl.training.record import MEASURED_FIELDS
 
@@ -19,22 +18,17 @@ SMALL = [
     "training.rounds=5",
     "training.checkpoint_every=1",
 ]
+OWN = 'evaluation.metrics=["accuracy", "test-loss", "ue_and_rule_parts:confidence"]'
 COLUMNS = ("personalised_confidence", "global_confidence", "personalised_confidence_p10")
-
-
-def confidence(tests):
-    return tests.mean(tests.outputs.softmax(-1).amax(-1))
 
 
 def shown(rounds):
     return [{name: value for name, value in row.items() if name not in MEASURED_FIELDS} for row in rounds]
 
 
-def test_its_columns_are_in_every_file_and_nothing_else_is_changed(tmp_path, monkeypatch):
-    config = hpfl.load("quickstart", overrides=SMALL)
-    plain = hpfl.run(config, out=tmp_path / "plain", figures=False)
-    own = BoundMetric(confidence, COLUMNS[:2], worst="low")
-    monkeypatch.setattr("hpfl.assembly.DEFAULT_METRICS", (*DEFAULT_METRICS, own))
+def test_its_columns_are_in_every_file_and_nothing_else_is_changed(tmp_path):
+    plain = hpfl.run(hpfl.load("quickstart", overrides=SMALL), out=tmp_path / "plain", figures=False)
+    config = hpfl.load("quickstart", overrides=[*SMALL, OWN])
     seen = []
     hooks = hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 3)
     hpfl.run(config, out=tmp_path / "own", figures=False, hooks=hooks)

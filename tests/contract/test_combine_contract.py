@@ -31,6 +31,13 @@ def test_a_rule_answers_alike_in_any_order_and_shares_out_one_at_most(name, rows
     assert all(torch.equal(one.update, old) for one, old in zip(came, before, strict=True))
 
 
+@pytest.mark.parametrize("name", [*COMBINES, RULES[-2]])
+def test_a_mean_of_any_kind_agrees_with_those_who_agree(name):
+    came = [Contribution(k, torch.tensor([1.5, -2.0]), 1.0 + k) for k in range(3)]
+    agreed = combined(COMBINES.get(name), came, {}).direction
+    assert torch.allclose(agreed, torch.tensor([1.5, -2.0], dtype=torch.float64))
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_that_streams_is_the_mean_by_weight(name):
     came = [Contribution(k, torch.tensor([k + 0.5, 1.0 / (k + 1)]), 1.0 + k) for k in range(4)]

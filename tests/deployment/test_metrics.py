@@ -8,26 +8,23 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Tag, numbers
-from hpfl.learning import DEFAULT_METRICS, BoundMetric, columns_of
+from hpfl.learning import DEFAULT_METRICS, columns_of
+
+OWN = ("personalised_confidence", "global_confidence")
+METRICS = 'evaluation.metrics=["accuracy", "test-loss", "ue_and_rule_parts:confidence"]'
 
 
-def confidence(tests):
-    return tests.mean(tests.outputs.softmax(-1).amax(-1))
-
-
-def test_a_deployment_reports_a_metric_of_ones_own_as_its_twin_would(certificates, monkeypatch):
-    own = BoundMetric(confidence, ("personalised_confidence", "global_confidence"), worst="low")
-    monkeypatch.setattr("hpfl.assembly.DEFAULT_METRICS", (*DEFAULT_METRICS, own))
-    with Nodes(certificates, "training.rounds=1", "evaluation.every=1") as nodes:
+def test_a_deployment_reports_a_metric_of_ones_own_as_its_twin_would(certificates):
+    with Nodes(certificates, "training.rounds=1", "evaluation.every=1", METRICS) as nodes:
         nodes.start_all()
         nodes.play()
         found, record = nodes.deployment.executor.evaluation(), nodes.record
         twins = {ue: learner.evaluate(nodes.state.params.numpy()) for ue, learner in nodes.learners.items()}
-    assert tuple(found) == (*columns_of(DEFAULT_METRICS), *own.columns)
+    assert tuple(found) == (*columns_of(DEFAULT_METRICS), *OWN)
     table = np.stack(list(found.values()), 1)
     assert all(np.array_equal(table[ue], row, equal_nan=True) for ue, row in twins.items())
     assert record.personalised_confidence == found.personalised_confidence.mean()
-    assert tuple(record.to_json())[-3:] == (*own.columns, "personalised_confidence_p10")
+    assert tuple(record.to_json())[-3:] == (*OWN, "personalised_confidence_p10")
 
 
 def test_the_usual_figures_travel_as_six_numbers_and_another_count_is_refused():

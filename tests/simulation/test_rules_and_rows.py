@@ -14,11 +14,9 @@ import torch
 import hpfl
 from hpfl.data.sources import load_dataset
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
-from hpfl.simulation import simulated_run
 from hpfl.simulation.learners import Learners
-from hpfl.training.combine import COMBINES, weighted_mean
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
-from ue_and_rule_parts import momentum, sending_of
 
 SMALL = [
     "network.edges=4",
@@ -33,32 +31,24 @@ SMALL = [
     "training.rounds=6",
 ]
 LOSSES = ["training.clock=event", "life.ue_failure=0.2", "life.leave=0.1", "life.sample_fraction=0.8"]
-RULES = {"trimmed": COMBINES.get("ue_and_rule_parts:trimmed_mean"), "momentum": momentum, "mean": weighted_mean}
+PRIVATE = ["learning.method=ue_and_rule_parts:PrivateHead", "learning.uplink=ue_and_rule_parts:Coarse"]
+"""UEs have private heads, and an uplink that leaves something over."""
+TRIMMED, MOMENTUM = "ue_and_rule_parts:trimmed_mean", "ue_and_rule_parts:momentum"
+KEPT_MEAN = "hpfl.training.combine:weighted_mean"
+"""The mean as a function that says nothing of itself: an edge keeps all updates for it."""
 
 
-def simulation(*overrides, cloud=weighted_mean, edges=None):
+def simulation(*overrides):
     config = hpfl.load("quickstart", overrides=[*SMALL, *overrides])
-    made = simulated_run.build_simulation(
-        config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0
-    )
-    learners = made.parts.executor.learners
-    learners = replace(learners, settings=replace(learners.settings, combine=edges))
-    parts = replace(made.parts, executor=replace(made.parts.executor, learners=learners))
-    return replace(made, parts=parts, settings=replace(made.settings, combine=cloud))
+    return build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
 
 
 def trained(made, state=None, *, watch=lambda state, record: True):
     return train(state or made.start, made.parts, made.settings, watch)
 
 
-@pytest.fixture
-def private(monkeypatch):
-    """UEs have private heads, and an uplink that leaves something over."""
-    monkeypatch.setattr(simulated_run, "sending_of", sending_of)
-
-
 def test_an_edges_rule_is_given_its_own_ues_updates():
-    made = simulation(edges=RULES["trimmed"])
+    made = simulation(f"training.edge_combine={TRIMMED}")
     cohort, start = made.parts.executor.learners.cohort, made.start
     pending = made.parts.executor.observe(start).pending
     ues = np.arange(made.fleet.num_ues)
@@ -71,36 +61,37 @@ def test_an_edges_rule_is_given_its_own_ues_updates():
 
 @pytest.mark.parametrize("more", [[], [*LOSSES, "training.edge_rounds=2", "training.weighting=samples"]])
 def test_the_mean_of_all_updates_at_once_is_the_mean_added_up(more):
-    streamed, kept = trained(simulation(*more)), trained(simulation(*more, edges=weighted_mean))
+    streamed, kept = trained(simulation(*more)), trained(simulation(*more, f"training.edge_combine={KEPT_MEAN}"))
     torch.testing.assert_close(kept.params, streamed.params, rtol=1e-5, atol=1e-6)
     assert kept.edge_rules == {}
 
 
 def test_edges_are_computed_in_stretches_that_fit_the_memory():
-    made = simulation(edges=RULES["trimmed"])
+    made = simulation(f"training.edge_combine={TRIMMED}")
     learners = made.parts.executor.learners
     small = replace(learners, settings=replace(learners.settings, memory_gb=6 * made.start.params.nbytes / 1e9))
     parts = replace(made.parts, executor=replace(made.parts.executor, learners=small))
     torch.testing.assert_close(trained(replace(made, parts=parts)).params, trained(made).params)
 
 
-@pytest.mark.parametrize("rule", ["trimmed", "momentum"])
-def test_a_run_with_rules_at_both_tiers_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path, private, rule):
-    how, life = {"cloud": RULES[rule], "edges": RULES[rule]}, [*LOSSES, "training.edge_rounds=2"]
+@pytest.mark.parametrize("rule", [TRIMMED, MOMENTUM])
+def test_a_run_with_rules_at_both_tiers_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path, rule):
+    life = [*LOSSES, *PRIVATE, "training.edge_rounds=2"]
+    both = [*life, f"training.combine={rule}", f"training.edge_combine={rule}"]
     saved = []
 
     def watch(state, record):
         saved.append(save_checkpoint(tmp_path, state, fingerprint="f"))
         return state.round < 3
 
-    trained(simulation(*life, **how), watch=watch)
+    trained(simulation(*both), watch=watch)
     found = load_latest(tmp_path, fingerprint="f").state
     assert found is not None
-    resumed, whole = trained(simulation(*life, **how), found), trained(simulation(*life, **how))
+    resumed, whole = trained(simulation(*both), found), trained(simulation(*both))
     assert same(whole, resumed)
     plain = trained(simulation(*life))
     assert not torch.equal(whole.params, plain.params)
-    assert bool(whole.cloud_rule) == bool(whole.edge_rules) == (rule == "momentum")
+    assert bool(whole.cloud_rule) == bool(whole.edge_rules) == (rule == MOMENTUM)
 
 
 def same(one, other):
@@ -117,19 +108,16 @@ def same(one, other):
 KILLED = """
 import os, signal, sys
 import hpfl
-from hpfl.simulation import simulated_run
-from ue_and_rule_parts import sending_of
 
-simulated_run.sending_of = sending_of
 config = hpfl.load("quickstart", overrides=sys.argv[2:])
 die = lambda record: os.kill(os.getpid(), signal.SIGKILL) if record.round == 5 else None
 hpfl.run(config, out=sys.argv[1], figures=False, hooks=hpfl.Hooks(on_round=die))
 """
 
 
-def test_a_run_that_was_killed_goes_on_with_its_rule_and_its_ues_rows(tmp_path, private):
-    rule = "training.aggregation=ue_and_rule_parts:momentum"
-    overrides = [*SMALL, *LOSSES, rule, "training.checkpoint_every=2", "training.rounds=8"]
+def test_a_run_that_was_killed_goes_on_with_its_rule_and_its_ues_rows(tmp_path):
+    rule = f"training.combine={MOMENTUM}"
+    overrides = [*SMALL, *LOSSES, *PRIVATE, rule, "training.checkpoint_every=2", "training.rounds=8"]
     tests = Path(__file__).parents[1]
     path = os.pathsep.join([str(tests), str(tests.parent / "src")])
     words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), *overrides]
@@ -142,8 +130,8 @@ def test_a_run_that_was_killed_goes_on_with_its_rule_and_its_ues_rows(tmp_path, 
     assert np.array_equal(whole.ues["personalised_test_loss"], resumed.ues["personalised_test_loss"], equal_nan=True)
 
 
-def test_private_heads_differ_between_ues_and_never_travel(private):
-    made = simulation("planning.planner=full")
+def test_private_heads_differ_between_ues_and_never_travel():
+    made = simulation(*PRIVATE, "planning.planner=full")
     state = trained(made)
     head = made.task.spec.entries("3.")
     assert torch.equal(state.params[head], made.start.params[head])
@@ -154,20 +142,20 @@ def test_private_heads_differ_between_ues_and_never_travel(private):
     assert state.kept["uplink"].abs().max() <= 1 / 128
 
 
-def test_figures_are_those_of_the_model_a_ue_keeps(private):
-    made = simulation("planning.planner=full")
+def test_figures_are_those_of_the_model_a_ue_keeps():
+    made = simulation(*PRIVATE, "planning.planner=full")
     state = trained(made)
     own, begun = made.evaluate_ues(state), made.evaluate_ues(state.but(kept={}))
     assert np.array_equal(own.test_loss, begun.test_loss, equal_nan=True)
     assert not np.array_equal(own.personalised_test_loss, begun.personalised_test_loss, equal_nan=True)
-    some = simulation("planning.planner=full", "evaluation.ues=6")
+    some = simulation(*PRIVATE, "planning.planner=full", "evaluation.ues=6")
     few = some.evaluate_ues(state).personalised_test_loss
     chosen = np.isfinite(few)
     assert chosen.sum() == 6
     np.testing.assert_allclose(few[chosen], own.personalised_test_loss[chosen], rtol=1e-5)
 
 
-def test_who_computes_again_for_a_lost_ue_starts_from_what_it_had(private, monkeypatch):
+def test_who_computes_again_for_a_lost_ue_starts_from_what_it_had(monkeypatch):
     """Both count: the method how often a UE has computed, the rule how often an edge has combined."""
     plain, by_ues, by_edges, again = Learners.renewed, np.zeros(20), np.zeros(4), np.zeros(4)
 
@@ -180,14 +168,14 @@ def test_who_computes_again_for_a_lost_ue_starts_from_what_it_had(private, monke
         return plain(self, pending, edges, params, members=members, edge_of=edge_of, **more)
 
     monkeypatch.setattr(Learners, "renewed", counted)
-    state = trained(simulation(*LOSSES, "life.deadline_s=0.5", edges=momentum))
+    state = trained(simulation(*LOSSES, *PRIVATE, "life.deadline_s=0.5", f"training.edge_combine={MOMENTUM}"))
     assert again.sum() > 0
     assert state.kept["method"][:, -1].tolist() == by_ues.tolist()
     assert [state.edge_rules["now"][str(edge)]["steps"] for edge in range(4)] == by_edges.tolist()
 
 
-def test_bits_on_the_air_are_those_of_what_travels(private):
-    made = simulation("planning.planner=full", "training.rounds=1", "training.edge_rounds=2")
+def test_bits_on_the_air_are_those_of_what_travels():
+    made = simulation(*PRIVATE, "planning.planner=full", "training.rounds=1", "training.edge_rounds=2")
     seen = []
     trained(made, watch=lambda state, record: seen.append(record) or True)
     travelling = made.task.spec.num_parameters - len(made.task.spec.entries("3."))

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+import hpfl
+from hpfl.assembly import edge_settings
 from hpfl.planning.problem import APPLIED
-from hpfl.registry import UnknownNameError
 from hpfl.training.cloud_step import CloudSettings, remembered, step
-from hpfl.training.combine import COMBINES, Combined, CombineError, Contribution, combined, edge_rule, weighted_mean
+from hpfl.training.combine import COMBINES, Combined, CombineError, Contribution, combined, weighted_mean
 from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.present_edges import nobody
 from hpfl.training.state import EdgeUpdate, initial_state
@@ -57,15 +58,19 @@ def test_a_rule_without_a_step_still_remembers():
     assert again.params.tolist() == [-0.75]
 
 
+def edge_rule(*overrides):
+    chosen = [f"training.edge_combine{word}" for word in overrides]
+    return edge_settings(hpfl.resolve(hpfl.load("quickstart", overrides=chosen)), memory_gb=1.0).combine
+
+
 def test_a_rule_that_streams_is_none_of_an_edges_business():
-    assert edge_rule("mean") is None
-    rule = edge_rule(TRIMMED, trim=0.4)
-    assert rule is not None
+    assert edge_rule() is edge_rule("=mean") is None
+    rule = edge_rule(f"={TRIMMED}", "_options.trim=0.4")
     assert rule([contribution(k, [float(k)]) for k in (0, 1, 9)], {}).direction.tolist() == [1.0]
-    with pytest.raises(UnknownNameError, match="no combine is called 'median'; there are mean"):
-        edge_rule("median")
-    with pytest.raises(ValueError, match=r"trim is 0\.5; it should be less than 0\.5"):
-        edge_rule(TRIMMED, trim=0.5)
+    with pytest.raises(hpfl.ConfigError, match="no combine is called 'median'; there are mean"):
+        edge_rule("=median")
+    with pytest.raises(hpfl.ConfigError, match=r"trim is 0\.5; it should be less than 0\.5"):
+        edge_rule(f"={TRIMMED}", "_options.trim=0.5")
 
 
 @pytest.mark.parametrize(
