@@ -166,7 +166,7 @@ def make_radio(config: Experiment) -> Radio:
         edge_path=_path(config, "edge_path_loss", gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
     )
     return Radio(
-        channel=config.part("network.channel")(paths),
+        channel=config.made("network.channel", paths),
         noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
         coherence_rounds=network.coherence_rounds,
         coherence_s=network.coherence_s,
@@ -181,7 +181,7 @@ def _path(config: Experiment, key: str, *, gain_db: float, terminal_m: float) ->
         terminal_m=terminal_m,
     )
     try:
-        made: PathGain = config.part(f"network.{key}")(site)
+        made: PathGain = config.made(f"network.{key}", site)
     except ImportError as error:  # it needs a package that is not there
         raise ConfigError(str(error)) from error
     return made
@@ -215,19 +215,19 @@ def local_training(config: Experiment) -> LocalTraining:
         batch_size=learning.batch_size or None,
         batches=learning.batches,
     )
-    method = config.part("learning.method")()
+    method = config.made("learning.method")
     return method.as_objective(training) if is_objective(method) else training
 
 
 def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
     """What UEs keep and send, by their method and their uplink."""
-    steps = ((name, made()) for name, made in config.parts("learning.uplink"))
-    return Sending.of(task.spec, _own_method(config), Uplink.of(steps), device)
+    uplink = Uplink.of(config.made_in_row("learning.uplink"))
+    return Sending.of(task.spec, _own_method(config), uplink, device)
 
 
 def _own_method(config: Experiment) -> Method | None:
     """The method of an experiment; None stands for one that is an objective."""
-    method = config.part("learning.method")()
+    method = config.made("learning.method")
     return None if is_objective(method) else method
 
 
@@ -262,7 +262,7 @@ def edge_settings(config: Experiment, *, memory_gb: float) -> EdgeSettings:
 
 def watchers_of(config: Experiment, folder: Path | None) -> list[Watcher]:
     """Those that the experiment names to watch a run whose results go to a folder."""
-    return [made(folder) for _, made in config.parts("training.watchers")]
+    return [watcher for _, watcher in config.made_in_row("training.watchers", folder)]
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,17 @@ def test_estimates_are_those_of_dense_matrices_from_below(monkeypatch: pytest.Mo
     assert 0.7 * largest < found.hessian_change["last step"] <= largest * (1 + 1e-9)
 
 
+def test_another_method_an_uplink_and_a_rule_of_the_edges_are_departures(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    parts = ("learning.uplink=ue_and_rule_parts:Coarse", "training.edge_combine=ue_and_rule_parts:momentum")
+    own = ("learning.method=fedavg", *parts)
+    assert [text.split(";")[0] for text in departures(load("quickstart", overrides=own))] == [
+        "method fedavg",
+        "updates pass through an uplink's steps",
+        "edges combine by ue_and_rule_parts:momentum",
+    ]
+
+
 def test_departures_name_what_the_theorem_is_not_about() -> None:
     assert departures(load("quickstart")) == []
     other = load("quickstart", overrides=["learning.batch_size=4", "learning.local_steps=2", "life.leave=0.1"])

@@ -35,7 +35,11 @@ class Partitioner(Protocol):
     ) -> Shards: ...
 
 
-PARTITIONERS: Registry[Partitioner] = Registry("partitioner", traits={"reads": None})
+PARTITIONERS: Registry[Partitioner] = Registry(
+    "partitioner",
+    traits={"reads": None},
+    called=("labels", "num_classes", "sizes", "settings=", "streams="),
+)
 """Trait `reads`: which of the settings `labels_per_ue` and `concentration` matter to it (None: both may)."""
 PARTITIONERS.register("labels", reads=("labels_per_ue",))(partition_labels)
 PARTITIONERS.register("dirichlet", reads=("concentration",))(partition_dirichlet)

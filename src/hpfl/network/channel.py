@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Fading = Callable[[Stream, int], FloatArray]
 """Unit-mean power factors of `count` links, drawn from one stream."""
 
-FADINGS: Registry[Fading] = Registry("fading")
+FADINGS: Registry[Fading] = Registry("fading", called=("stream", "count"))
 
 _LEAST_FACTOR = 1e-12  # a draw of exactly zero would be a link that never delivers; 120 dB down is deep enough
 
@@ -52,7 +52,7 @@ class ChannelSettings:
 ChannelMaker = Callable[..., Channel]
 """From `ChannelSettings` (and `options`, where the channel has some) to a channel."""
 
-CHANNELS: Registry[ChannelMaker] = Registry("channel")
+CHANNELS: Registry[ChannelMaker] = Registry("channel", called=("settings",), made=("gains",))
 
 
 @dataclass(frozen=True, kw_only=True)

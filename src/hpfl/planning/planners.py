@@ -18,7 +18,9 @@ from hpfl.planning.scripted import reads_of_script, scripted
 from hpfl.registry import Registry
 from hpfl.rng import Streams
 
-PLANNERS: Registry[Planner] = Registry("planner", traits={"sketches": False, "reads": None})
+PLANNERS: Registry[Planner] = Registry(
+    "planner", traits={"sketches": False, "reads": None}, called=("problem", "memory", "stream")
+)
 """Trait `sketches`: UEs send sketches of their updates before a round is planned. Trait `reads`: which of the keys
 `rho`, `phi` and `max_edges` matter to it, as a tuple or a function of its options to one (None: they all may)."""
 
