@@ -31,8 +31,8 @@ from hpfl.simulation.evaluator import Evaluator, Told
 from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import summary_columns
-from hpfl.training.kept import first_rows
 from hpfl.training.loop import Parts
+from hpfl.training.remembered import first_rows
 from hpfl.training.state import TrainState
 
 

@@ -29,7 +29,7 @@ from hpfl.simulation.simulated_run import build_simulation
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import name, panels
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.selection import MODES
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import bands, differences, distinct, where
@@ -113,13 +113,13 @@ def _arranged(inputs: Any, targets: Any, rows: IntArray, dataset: Dataset, shard
     return TestData(torch.from_numpy(to_float(dataset, inputs[rows])), torch.from_numpy(targets[rows]), shards)
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """The runs of figures 3 and 4 again, whose last models are then adapted in every way."""
     grid = [(data, system, planner) for data in scale.setups for system in SYSTEMS for planner in MODES]
     return [_probed(scale, data, seed, system, planner) for seed in seeds for data, system, planner in grid]
 
 
-def _probed(scale: Scale, data: str, seed: int, system: str, planner: str) -> Part:
+def _probed(scale: Scale, data: str, seed: int, system: str, planner: str) -> StudyPart:
     part = case(scale, data, seed, system=system, planner=planner)
     return replace(part, name=f"adaptation/{part.name}", probe=adapted_each_way)
 
