@@ -10,8 +10,17 @@ import pytest
 
 import hpfl
 
-PACKAGES = ("hpfl.planning", "hpfl.network", "hpfl.training", "hpfl.simulation", "hpfl.reporting")
-DOCS = Path(__file__).parents[1] / "docs"
+PACKAGES = (
+    "hpfl.planning",
+    "hpfl.network",
+    "hpfl.data",
+    "hpfl.learning",
+    "hpfl.training",
+    "hpfl.simulation",
+    "hpfl.reporting",
+)
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize("name", ["hpfl", *PACKAGES])
@@ -44,9 +53,18 @@ def test_watchers_and_their_kind_are_known_without_pytorch():
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
 def test_the_docs_import_from_these_packages_only_what_they_export(page):
-    text = page.read_text(encoding="utf-8")
-    assert not re.findall(r"(?:from|import) hpfl\.(?:planning|network|training|simulation|reporting)\.\w+", text)
-    for package, names in re.findall(
-        r"from (hpfl(?:\.planning|\.network|\.training|\.simulation|\.reporting)?) import ([\w, ]+)", text
-    ):
+    assert_imports_what_is_exported(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples/plugin").rglob("*.py")), ids=lambda file: file.stem)
+def test_the_example_of_a_package_imports_only_what_is_exported(file):
+    text = file.read_text(encoding="utf-8")
+    assert_imports_what_is_exported(text)
+    assert set(re.findall(r"(?:from|import) (hpfl[\w.]*)", text)) <= {"hpfl", "hpfl.options", "hpfl.rng", *PACKAGES}
+
+
+def assert_imports_what_is_exported(text):
+    rooms = "|".join(name.removeprefix("hpfl.") for name in PACKAGES)
+    assert not re.findall(rf"(?:from|import) hpfl\.(?:{rooms})\.\w+", text)
+    for package, names in re.findall(rf"from (hpfl(?:\.(?:{rooms}))?) import ([\w, ]+)", text):
         assert set(names.replace(" ", "").split(",")) <= set(importlib.import_module(package).__all__)

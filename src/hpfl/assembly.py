@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
 from hpfl.data.sources import is_registered
 from hpfl.learning import BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
-from hpfl.learning.method import is_objective
+from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import Uplink
 from hpfl.network.channel import ChannelSettings
@@ -220,10 +220,31 @@ def local_training(config: Experiment) -> LocalTraining:
 
 
 def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
-    """What UEs keep and send, by their method (None stands for one that is an objective) and their uplink."""
-    method = config.part("learning.method")()
+    """What UEs keep and send, by their method and their uplink."""
     steps = ((name, made()) for name, made in config.parts("learning.uplink"))
-    return Sending.of(task.spec, None if is_objective(method) else method, Uplink.of(steps), device)
+    return Sending.of(task.spec, _own_method(config), Uplink.of(steps), device)
+
+
+def _own_method(config: Experiment) -> Method | None:
+    """The method of an experiment; None stands for one that is an objective."""
+    method = config.part("learning.method")()
+    return None if is_objective(method) else method
+
+
+class BitsOnAir(NamedTuple):
+    """Bits of a round's uploads: of a UE in all edge rounds, and of an edge (0 where the one edge is the cloud)."""
+
+    ue: float
+    edge: float
+
+
+def bits_on_air(config: Experiment, sending: Sending) -> BitsOnAir:
+    """What the uplink makes of the parameters that travel, and these as an edge sends them on."""
+    numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
+    return BitsOnAir(
+        ue=float(sending.uplink.bits(numbers, bits)) * config.training.edge_rounds,
+        edge=float(numbers * bits) if config.network.backhaul else 0.0,
+    )
 
 
 def edge_settings(config: Experiment, *, memory_gb: float) -> EdgeSettings:
@@ -254,10 +275,10 @@ class SampleCost:
 
 def sample_cost(config: Experiment, task: Task, bits: int, example: tuple[torch.Tensor, torch.Tensor]) -> SampleCost:
     """One pass for each batch that is drawn, or all that a step is counted to take on an example (inputs, targets)."""
-    training = local_training(config)
+    training, method = local_training(config), _own_method(config)
     counted = config.learning.charged_passes == "counted"
-    passes = counted_passes(task, training, *example) if counted else float(len(training.roles))
-    return SampleCost(float(bits), passes)
+    drawn = float(len(roles_of(method, training)))
+    return SampleCost(float(bits), counted_passes(task, training, *example, method=method) if counted else drawn)
 
 
 def touched_samples(config: Experiment, num_samples: IntArray, passes: float) -> FloatArray:

@@ -194,7 +194,15 @@ class Registry(Generic[T]):
         self._outside_seen = True
         for point in entry_points(group=self.group):
             if point.name not in self._parts:
-                self._parts[point.name] = partial(self._found, point.name, point.load, _distribution(point))
+                self._parts[point.name] = partial(self._brought, point)
+
+    def _brought(self, point: EntryPoint) -> Part[T]:
+        """What an entry point names."""
+        origin = _distribution(point)
+        try:
+            return self._found(point.name, point.load, origin)
+        except (ImportError, AttributeError) as error:
+            raise UnknownNameError(f"{self.kind} {point.name!r} of {origin} cannot be imported: {error}") from error
 
 
 def _mark(made: Any) -> tuple[type | str | None, Mapping[str, Any]]:

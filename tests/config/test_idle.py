@@ -5,6 +5,9 @@ import pytest
 import hpfl
 from hpfl.config import SYSTEMS, idle_settings, load, preset_names, resolve, to_toml
 from hpfl.config.whole import Config
+from hpfl.learning import METHODS, BaseMethod
+from hpfl.options import Options, option
+from hpfl.registry import part
 
 
 def said(source="quickstart", *overrides, **more):
@@ -99,6 +102,21 @@ def test_a_planner_from_elsewhere_may_read_everything(monkeypatch):
 
     monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS._made("mine", PLANNERS.get("joint"), "elsewhere", None, {}))
     assert said("quickstart", "planning.planner=mine", "planning.rho=0.5", "planning.sketch_size=8") == ()
+
+
+class Damped(Options):
+    delta: float = option(1.0, "of a method that takes no differences")
+
+
+@part(options=Damped)
+class DampedMethod(BaseMethod):
+    """A method from elsewhere with an option that has the name of another's."""
+
+
+def test_an_option_of_another_method_is_not_taken_for_one_of_per_fedavg(monkeypatch):
+    made = METHODS._made("damped", DampedMethod, "elsewhere", None, {})
+    monkeypatch.setitem(METHODS._parts, "damped", made)
+    assert said("quickstart", "learning.method=damped", "learning.method_options.delta=0.5") == ()
 
 
 def test_what_was_set_is_no_part_of_what_a_configuration_is():

@@ -156,6 +156,7 @@ class Nodes:
             edge=f"127.0.0.1:{port or self.edge_ports[edge]}",
             edge_name=f"edge-{edge}",
             tls=self.certificates.tls(f"ue-{number}"),
+            state=str(self.certificates.folder / f"state-{id(self)}" / f"ue-{number}"),
             **self.common,
         )
 

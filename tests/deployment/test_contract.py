@@ -45,6 +45,14 @@ CASES = {
         "training.rounds=6",
         "training.staleness_discount=0.7",
     ],
+    "private heads, a coarse uplink that keeps the rest, a rule that needs all": [
+        "learning.model=ue_and_rule_parts:narrow",
+        "learning.method=ue_and_rule_parts:PrivateHead",
+        "learning.uplink=ue_and_rule_parts:Coarse",
+        "training.edge_combine=ue_and_rule_parts:trimmed_mean",
+        "training.edge_rounds=2",
+        "training.rounds=5",
+    ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
 

@@ -8,6 +8,7 @@ from hpfl.config.named import OPTIONS, slots_of
 from hpfl.config.old_keys import was
 from hpfl.config.resolved import Experiment
 from hpfl.config.whole import Config
+from hpfl.learning import METHODS
 
 Reason = Callable[[Config, bool], str]
 """Why nothing reads a key in this configuration, where samples have owners or not; empty where something does."""
@@ -114,6 +115,11 @@ def _adapts(config: Config) -> bool:
     return config.learning.inner_lr > 0 and not _ignores(config, "learning.method", "inner_lr")
 
 
+def _own(config: Config) -> bool:
+    """Whether the method is no objective: what its options are called says nothing of what they mean."""
+    return not METHODS.part(config.learning.method).traits["objective"]
+
+
 _UE_HOP, _EDGE_HOP = "ue_path_loss", "edge_path_loss"
 _BACKHAUL = _only(lambda c: c.network.backhaul, "there is no backhaul: the one edge is the cloud")
 
@@ -149,9 +155,9 @@ _REASONS: dict[str, Reason] = {
     ),
     "learning.inner_lr": _no_inner_step,
     "learning.inner_steps": _no_adaptation,
-    "learning.method_options.gradient": _no_adaptation,
+    "learning.method_options.gradient": lambda config, owned: "" if _own(config) else _no_adaptation(config, owned),
     "learning.method_options.delta": _only(
-        lambda c: bool(_adapts(c) and c.learning.objective == "hessian-free"), "no central difference is taken"
+        lambda c: _own(c) or (_adapts(c) and c.learning.objective == "hessian-free"), "no central difference is taken"
     ),
     "learning.batches": _only(lambda c: c.learning.batch_size > 0, "batches are full, so they are all the same"),
     "network.ue_gain_db": _no_path_asks("gain_db", _UE_HOP),

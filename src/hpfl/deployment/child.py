@@ -149,6 +149,8 @@ class ChildSide:
     def _ordered(self, tag: Tag, order: Any) -> None:
         if self.computing.holds(tag):
             self.uploads.ordered(tag, order)
+        elif not self.computing.is_new(tag):  # it was killed, and has not yet computed again what it had announced
+            self.computing.when_done(lambda: self.uploads.ordered(tag, order))
         else:
             declining = self.link.decline(tag, "stale", "an update was asked for that is not held")
             self.link.background.start("decline", declining)

@@ -25,6 +25,7 @@ class Computing:
         self._link = link
         self._sketched = sketched
         self._computes: Tag | None = None
+        self._then: Callable[[], None] = _nothing
 
     def holds(self, tag: Tag) -> bool:
         """Whether there is an update on the model of a tag."""
@@ -36,8 +37,12 @@ class Computing:
 
     def start(self, tag: Tag, vector: Vector) -> None:
         """Begin to compute on a new model, and forget what was computed on the one before."""
-        self.held, self._computes = None, tag
+        self.held, self._computes, self._then = None, tag, _nothing
         self._link.background.start("compute", self._compute(tag, vector))
+
+    def when_done(self, then: Callable[[], None]) -> None:
+        """Do something as soon as what is under way is held; not at all, where another model comes first."""
+        self._then = then
 
     def answer(self, tag: Tag) -> None:
         """Say again what is held on the model of a tag, or that it is not here; what is under way is said anyhow."""
@@ -60,4 +65,10 @@ class Computing:
             if self._computes is tag:
                 self._computes = None
         self.held = Announced(tag.by(self._link.name), sketch)
+        then, self._then = self._then, _nothing
         await self._link.say(tag, sketch=sketch)
+        then()
+
+
+def _nothing() -> None:
+    """What is done after a computation that nobody waits for."""

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from hpfl.assembly import cloud_settings, make_radio, start_state, torch_dtype
+from hpfl.assembly import bits_on_air, cloud_settings, make_radio, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
@@ -42,13 +42,12 @@ def build_deployment(
         return Cloud(settings, experiment, run)
 
     cloud = loop.run(made())
-    bits = float(experiment.spec.length * config.network.bits_per_parameter)
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
         links=LinkModel(
             config=config,
-            model_bits=bits,
+            bits=bits_on_air(config, experiment.sending),
             cost=node_cost(config, experiment.task),
             radio=make_radio(config),
             streams=streams,

@@ -86,7 +86,8 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[LocalNo
         add(f"edge-{k}", "edge", edge)
     for i in range(int(counts.sum())):
         k = int((counts.cumsum() <= i).sum())
-        add(f"ue-{i}", "ue", {"number": i, "edge": f"{_LOOPBACK}:{ports[1 + k]}", "edge_name": f"edge-{k}"})
+        parent = {"edge": f"{_LOOPBACK}:{ports[1 + k]}", "edge_name": f"edge-{k}"}
+        add(f"ue-{i}", "ue", {"number": i, **parent, "state": f"../state/ue-{i}"})
     return nodes
 
 

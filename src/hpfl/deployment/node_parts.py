@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.assembly import SampleCost, fleet_spec, sample_cost, task_of, touched_samples
+from hpfl.assembly import BitsOnAir, SampleCost, fleet_spec, sample_cost, task_of, touched_samples
 from hpfl.config import Experiment
 from hpfl.data.sources import described
 from hpfl.deployment.settings import NodeSettings, SettingsError
@@ -78,20 +78,10 @@ class LinkModel:
     """The modelled radio and machines of an experiment, from which every round's links are drawn."""
 
     config: Experiment
-    model_bits: float
+    bits: BitsOnAir
     cost: SampleCost
     radio: Radio
     streams: Streams
-
-    @property
-    def ue_bits(self) -> float:
-        """Bits of a UE's uploads in all edge rounds."""
-        return self.model_bits * self.config.training.edge_rounds
-
-    @property
-    def edge_bits(self) -> float:
-        """Bits of an edge's upload; none where the one edge is the cloud."""
-        return self.model_bits if self.config.network.backhaul else 0.0
 
     def links(self, round_number: int, members: IntArray, samples: IntArray) -> Links:
         """Links of the UEs `members` (sorted, with `samples` each) and of all edges, as the simulator draws them.
@@ -105,13 +95,13 @@ class LinkModel:
             edge_gain=edge_gain,
             edge_power_w=fleet.edge_power_w,
             edge_noise_w_per_hz=np.full(fleet.num_edges, noise),
-            edge_bits=np.full(fleet.num_edges, self.edge_bits),
+            edge_bits=np.full(fleet.num_edges, self.bits.edge),
             members=members,
             edge_of_ue=fleet.edge_of_ue[members],
             ue_gain=ue_gain,
             ue_power_w=fleet.ue_power_w[members],
             ue_noise_w_per_hz=np.full(members.size, noise),
-            ue_bits=np.full(members.size, self.ue_bits),
+            ue_bits=np.full(members.size, self.bits.ue),
             compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
         )
 

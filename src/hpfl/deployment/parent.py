@@ -177,6 +177,8 @@ class ParentSide:
         self._ways.admit(child)
         number, hello = child.number, child.hello
         if hello.visitor or not (hello.holds and self.gathering.counts(number, tag)):
+            if not hello.visitor:
+                self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
         sketch = self._ways.checked(child, hello.sketch)
         self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))

@@ -13,9 +13,11 @@ from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork, stop_on_signals, until_stopped
 from hpfl.deployment.own_data import own_data
+from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, UeNodeSettings
 from hpfl.deployment.ue import Ue
 from hpfl.deployment.visiting import global_model
+from hpfl.learning import Kept
 
 
 async def run_edge(settings: EdgeNodeSettings) -> None:
@@ -47,9 +49,10 @@ async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
             params = await global_model(settings, experiment, num_samples=learner.num_samples)
     except TimeoutError:
         raise NobodyError(f"no model came from {settings.edge} for {settings.timing.patience_s:g} s") from None
-    accuracies = learner.accuracies(params)
+    own = (OwnStore(Path(settings.state)).newest() or Kept()).method
+    accuracies = learner.accuracies(params, own)
     out.parent.mkdir(parents=True, exist_ok=True)
-    safetensors.torch.save_file(learner.named(learner.adapted(params)), out, metadata={"format": "pt"})
+    safetensors.torch.save_file(learner.named(learner.adapted(params, own)), out, metadata={"format": "pt"})
     return accuracies
 
 

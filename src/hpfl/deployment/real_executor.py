@@ -124,8 +124,8 @@ class DeployedExecutor:
             latency_s=measured_s,
             time_scale=self.settings.time_scale,
             computing_s=modelled,
-            ue_bits=self.links.ue_bits,
-            edge_bits=self.links.edge_bits,
+            ue_bits=self.links.bits.ue,
+            edge_bits=self.links.bits.edge,
         )
 
     @property

@@ -23,7 +23,7 @@ def sketch_bits(model: LinkModel, held: Mapping[int, Held], round_number: int) -
 
 def upload_bits(model: LinkModel, came: Mapping[int, Delivered]) -> float:
     """Bits of the updates that were delivered, on both hops."""
-    return sum((len(one.ues) * model.ue_bits + model.edge_bits for one in came.values()), 0.0)
+    return sum((len(one.ues) * model.bits.ue + model.bits.edge for one in came.values()), 0.0)
 
 
 def computed_j(model: LinkModel, held: Mapping[int, Held], round_number: int) -> FloatArray | None:

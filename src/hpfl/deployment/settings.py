@@ -110,6 +110,7 @@ class UeNodeSettings(NodeSettings):
     edge_name: str = key("edge-0", "name in the edge's certificate")
     data: str = key("", "a folder, or module:function returning tensors; empty: its part of the experiment's data set")
     data_dir: str = key("", "where the experiment's data set lies; empty: as for `hpfl run`")
+    state: str = key("state", "folder for what this UE keeps between rounds, such as a private head")
     threads: int = key(1, "CPU threads of the computation", ge=1)
 
 
@@ -137,6 +138,8 @@ def _with_absolute_paths(settings: Node, folder: Path) -> Node:
         settings.out = str(folder / settings.out)
     if (folder / settings.experiment).is_file():
         settings.experiment = str(folder / settings.experiment)
+    if isinstance(settings, UeNodeSettings):
+        settings.state = str(folder / settings.state)
     if isinstance(settings, UeNodeSettings) and settings.data and (folder / settings.data).is_dir():
         settings.data = str(folder / settings.data)
     return settings

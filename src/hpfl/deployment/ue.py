@@ -3,29 +3,19 @@
 import asyncio
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.checks import check_update
 from hpfl.deployment.child import ChildSide
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.own_store import OwnStore
+from hpfl.deployment.own_updates import OwnUpdate, OwnUpdates
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import sleep_until
 from hpfl.deployment.uploading import Upload
 from hpfl.deployment.wire import Tag, Vector, numbers
-from hpfl.learning import NonFiniteUpdateError
-
-
-@dataclass(frozen=True)
-class OwnUpdate:
-    """An update as it is sent, and its sketch."""
-
-    packed: Vector
-    sketch: FloatArray
 
 
 class Ue:
@@ -38,7 +28,7 @@ class Ue:
         self.up = ChildSide(settings, experiment, self, address=settings.edge, parent=settings.edge_name)
         self._settings = settings
         self._experiment = experiment
-        self._learner = learner
+        self._updates = OwnUpdates(learner, experiment, settings.number, OwnStore(Path(settings.state)))
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=settings.name)
         self._own: OwnUpdate | None = None
 
@@ -63,18 +53,9 @@ class Ue:
 
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Compute on a model and keep the update; its sketch."""
-        self._own = own = await self._in_thread(lambda: self._compute(tag, vector))
+        self._own = own = await self._in_thread(lambda: self._updates.made(tag, vector))
         weight = self._experiment.weight(self.num_samples)
         return pb.Sketch(values=numbers(own.sketch), weight=weight, num_samples=self.num_samples)
-
-    def _compute(self, tag: Tag, params: Vector) -> OwnUpdate:
-        """An update that no parent would refuse, and its sketch."""
-        try:
-            update = self._learner.update(params, base_round=tag.base_round, edge_round=tag.edge_round)
-        except NonFiniteUpdateError as error:
-            raise RefusedError("nonfinite", str(error)) from None
-        check_update(update, self._experiment.bounds)
-        return OwnUpdate(self._experiment.ue_updates.packed(update), self._learner.sketch(update))
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The update that is held, when the time of computing is over."""
@@ -88,7 +69,7 @@ class Ue:
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """This UE's figures of a model."""
-        found = await self._in_thread(lambda: self._learner.evaluate(vector))
+        found = await self._in_thread(lambda: self._updates.figures(tag, vector))
         return pb.Figures(ue=[self._settings.number], values=numbers(found))
 
     def fetched(self, tag: Tag, vector: Vector) -> None:

@@ -23,7 +23,11 @@ METHOD = "/hpfl.tier.v1.Tier/Attach"
 
 Vector = NDArray[Any]
 
-_TYPES: dict[int, np.dtype[Any]] = {pb.FLOAT32: np.dtype("<f4"), pb.FLOAT64: np.dtype("<f8")}
+_TYPES: dict[int, np.dtype[Any]] = {
+    pb.FLOAT32: np.dtype("<f4"),
+    pb.FLOAT64: np.dtype("<f8"),
+    pb.BYTES: np.dtype("u1"),
+}
 _BEGIN = (pb.Frame.BEGIN_FIELD_NUMBER, pb.Begin.DATA_FIELD_NUMBER)
 _CHUNK = (pb.Frame.CHUNK_FIELD_NUMBER, pb.Chunk.DATA_FIELD_NUMBER)
 _CODES = {dtype: code for code, dtype in _TYPES.items()}

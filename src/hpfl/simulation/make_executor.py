@@ -2,16 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from hpfl.assembly import SampleCost, edge_settings, make_radio, torch_dtype, touched_samples
+from hpfl.assembly import SampleCost, bits_on_air, edge_settings, make_radio, torch_dtype, touched_samples
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Computes
-from hpfl.learning.method import num_travelling
 from hpfl.learning.sending import Sending
 from hpfl.network.availability import TwoState
 from hpfl.network.mobility import RandomWaypoint
@@ -44,13 +42,13 @@ def make_executor(
     trace = _trace(config)
     streams = Streams(config.training.seed)
     loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
-    bits = _bits_on_air(config, sending)
+    bits = bits_on_air(config, sending)
     return SimulatedExecutor(
         fleet=fleet,
         radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
         load=WorkSizes(
-            ue_bits=bits.ue * config.training.edge_rounds,
-            edge_bits=bits.edge if config.network.backhaul else 0.0,
+            ue_bits=bits.ue,
+            edge_bits=bits.edge,
             touched_samples=touched_samples(config, fleet.num_samples, cost.passes),
             sample_bits=cost.bits,
             compute_s=trace.of(COMPUTE_S),
@@ -73,19 +71,6 @@ def make_executor(
         loses_ues=loses_ues,
         sketching=_sketching(config, sending.spec.num_parameters, streams, cohort.device),
     )
-
-
-class _Bits(NamedTuple):
-    """Bits of one update on each hop."""
-
-    ue: float
-    edge: float
-
-
-def _bits_on_air(config: Experiment, sending: Sending) -> _Bits:
-    """What the uplink makes of the parameters that travel, and these as an edge sends them on."""
-    numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
-    return _Bits(ue=float(sending.uplink.bits(numbers, bits)), edge=float(numbers * bits))
 
 
 def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet) -> EdgeSettings:

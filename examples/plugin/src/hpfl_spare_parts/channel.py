@@ -7,6 +7,7 @@ waves whose wave numbers are drawn from the field's spectrum, so that a place ha
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpfl import part
 from hpfl.network import ChannelSettings, Gains, Places, rayleigh
@@ -39,7 +40,7 @@ class CorrelatedShadowing:
         edge = edge * rayleigh(streams.at("fading/edge", block), edge.size)
         return Gains(ue, edge * self.shadow("edge", places.edge_xy_m, streams))
 
-    def shadow(self, hop: str, xy_m, streams: Streams):
+    def shadow(self, hop: str, xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
         """Factors of power (linear) at places [n, 2]."""
         far, angle, phase = streams.at(f"shadowing/{hop}").uniform(3 * _WAVES).reshape(3, _WAVES)
         number = np.sqrt((1.0 - far) ** -2.0 - 1.0) / self.options.distance_m  # spectrum (1 / D^2 + k^2)^(-3/2)
@@ -47,4 +48,4 @@ class CorrelatedShadowing:
         field_db = np.zeros(len(xy_m))
         for wave, start in zip(waves, 2.0 * np.pi * phase, strict=True):
             field_db += np.cos(wave.real * xy_m[:, 0] + wave.imag * xy_m[:, 1] + start)
-        return 10.0 ** (self.options.sigma_db * np.sqrt(2.0 / _WAVES) * field_db / 10.0)
+        return np.power(10.0, self.options.sigma_db * np.sqrt(2.0 / _WAVES) * field_db / 10.0)

@@ -1,12 +1,13 @@
 """Combine rule `trimmed-mean`: coordinate by coordinate, the mean without the farthest values (Yin et al., 2018)."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 
 from hpfl import part
 from hpfl.options import Options, option
-from hpfl.training import Combined
+from hpfl.training import Combined, Contribution, RuleState
 
 
 class TrimOptions(Options):
@@ -16,14 +17,13 @@ class TrimOptions(Options):
 
 
 @part(options=TrimOptions, streams=False)
-def trimmed_mean(contributions, state, *, options: TrimOptions) -> Combined:
-    """The mean of what is left in every coordinate once the least and the greatest values are taken away."""
-    rows = sorted(range(len(contributions)), key=lambda i: contributions[i].member)
-    values = torch.stack([contributions[i].update for i in rows]).to(torch.float64)
-    cut = min(math.ceil(options.trim * len(rows)), (len(rows) - 1) // 2)
-    ranks = values.argsort(dim=0, stable=True).argsort(dim=0)
-    kept = (ranks >= cut) & (ranks < len(rows) - cut)
-    share = torch.empty(len(rows), dtype=torch.float64)
-    share[rows] = kept.to(torch.float64).mean(dim=1) / (len(rows) - 2 * cut)
-    direction = torch.where(kept, values, 0.0).sum(dim=0) / (len(rows) - 2 * cut)
-    return Combined(direction, share.numpy(), state)
+def trimmed_mean(contributions: Sequence[Contribution], state: RuleState, *, options: TrimOptions) -> Combined:
+    """The plain mean of what is left in every coordinate without its least and its greatest values."""
+    values = torch.stack([one.update for one in contributions]).double()
+    count = len(values)
+    cut = min(math.ceil(options.trim * count), (count - 1) // 2)  # at least one is left
+    rank = values.argsort(dim=0, stable=True).argsort(dim=0)
+    left = (rank >= cut) & (rank < count - cut)
+    direction = torch.where(left, values, 0.0).sum(dim=0) / (count - 2 * cut)
+    shares = left.double().mean(dim=1) / (count - 2 * cut)
+    return Combined(direction, shares.cpu().numpy(), state)

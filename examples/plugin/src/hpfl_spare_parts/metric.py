@@ -1,6 +1,7 @@
 """Metric `calibration-error`: how far a model's confidence is from how often it is right (Guo et al., 2017)."""
 
 import torch
+from torch.nn.functional import one_hot
 
 from hpfl import part
 from hpfl.learning import TestOutputs
@@ -16,8 +17,9 @@ class CalibrationOptions(Options):
 @part(options=CalibrationOptions, columns=("personalised_calibration_error", "calibration_error"), worst="high")
 def calibration_error(tests: TestOutputs, *, options: CalibrationOptions) -> torch.Tensor:
     """Expected calibration error: the mean gap between confidence and accuracy, over bins of confidence."""
+    if tests.targets.is_floating_point():  # no classes
+        return torch.full_like(tests.weights[:, 0], torch.nan)
     sure, answer = tests.outputs.softmax(dim=-1).max(dim=-1)
     gap = ((answer == tests.targets).to(sure.dtype) - sure) * tests.weights
     where = (sure * options.bins).long().clamp(max=options.bins - 1)
-    gaps = torch.zeros(len(gap), options.bins, dtype=gap.dtype, device=gap.device).scatter_add_(1, where, gap)
-    return gaps.abs().sum(dim=1) / tests.weights.sum(dim=1)
+    return (gap.unsqueeze(2) * one_hot(where, options.bins)).sum(dim=1).abs().sum(dim=1)

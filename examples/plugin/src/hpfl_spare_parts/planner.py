@@ -1,8 +1,10 @@
 """Planner `rested`: the most important updates among edges that have had their rest."""
 
+import numpy as np
+
 from hpfl import part
 from hpfl.options import Options, option
-from hpfl.planning import Memory, Plan, RoundProblem, allocate, finish_plan
+from hpfl.planning import Memory, Plan, RoundProblem, plan_for_set
 from hpfl.rng import Stream
 
 
@@ -14,13 +16,12 @@ class RestedOptions(Options):
 
 @part(options=RestedOptions, reads=("max_edges",))
 def rested(problem: RoundProblem, memory: Memory, stream: Stream, *, options: RestedOptions) -> tuple[Plan, Memory]:
-    """The max_edges most important updates of edges that have rested long enough; those that are due in any case."""
-    del stream
-    turn, last = int(memory.get("turn", 0)), dict(memory.get("last", {}))
-    ready = [k for k, name in enumerate(problem.names) if turn - last.get(name, -1 - options.rest) > options.rest]
-    wanted = sorted(ready or range(problem.num_edges), key=lambda k: (-problem.importance[k], k))
-    scheduled = problem.must.copy()
-    scheduled[[k for k in wanted if problem.able[k]][: problem.max_edges]] = True
-    last |= {name: turn for name, taken in zip(problem.names, scheduled, strict=True) if taken}
-    plan = finish_plan(problem, allocate(problem, scheduled), "rested", lower_bound=float("-inf"))
-    return plan, {**memory, "turn": turn + 1, "last": last}
+    """The most important updates of edges that have rested, after those at the staleness bound."""
+    turn, last = memory.get("turn", 0), memory.get("last", {})
+    tired = np.array([name in last and turn - last[name] <= options.rest for name in problem.names])
+    best_first = np.lexsort((-problem.importance, tired, ~problem.able, ~problem.must))  # the last key counts most
+    wanted = problem.must | (problem.able & ~tired)
+    scheduled = np.zeros(problem.num_edges, dtype=np.bool_)
+    scheduled[best_first[: min(max(wanted.sum(), 1), problem.most_edges)]] = True  # where all are tired, the best one
+    uploads = {name: turn for name, taken in zip(problem.names, scheduled, strict=True) if taken}
+    return plan_for_set(problem, scheduled, "rested"), {**memory, "turn": turn + 1, "last": {**last, **uploads}}

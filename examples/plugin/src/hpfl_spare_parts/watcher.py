@@ -4,7 +4,9 @@ from pathlib import Path
 
 from hpfl import part
 from hpfl.options import Options, option
-from hpfl.training import RoundRecord, TrainState, Watcher
+from hpfl.training import RoundRecord, Run, TrainState, Watcher
+
+HEADER = "round,time_s,num_aggregated,uplink_bits\n"
 
 
 class CsvOptions(Options):
@@ -15,16 +17,21 @@ class CsvOptions(Options):
 
 @part(options=CsvOptions)
 class RoundsCsv(Watcher):
-    """Writes round, seconds, edges that arrived, and bits to a CSV file."""
+    """Round, seconds, number of edges that arrived and bits on air, as lines of a CSV file."""
 
     def __init__(self, folder: Path | None, *, options: CsvOptions) -> None:
-        self._path = None if folder is None else folder / options.file
+        self.path = None if folder is None else folder / options.file
+
+    def started(self, run: Run) -> None:
+        """A run that goes on keeps the lines of the rounds behind it; those it will play again go."""
+        if self.path is None:
+            return
+        behind = self.path.read_text().splitlines(keepends=True)[1 : run.state.round + 1] if run.state.round else []
+        self.path.write_text(HEADER + "".join(behind))
 
     def round(self, state: TrainState, record: RoundRecord) -> None:
-        """One more line; a round that is played again after a crash is written again."""
-        if self._path is None:
+        """One more line."""
+        if self.path is None:
             return
-        lines = self._path.read_text().splitlines(keepends=True) if self._path.exists() else []
-        kept = [line for line in lines[1:] if int(line.split(",")[0]) < record.round]
-        line = f"{record.round},{record.time_s},{record.num_aggregated},{record.uplink_bits}\n"
-        self._path.write_text("".join(["round,time_s,num_aggregated,uplink_bits\n", *kept, line]))
+        with self.path.open("a") as file:
+            file.write(f"{record.round},{record.time_s},{record.num_aggregated},{record.uplink_bits}\n")
