@@ -13,11 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, IntArray
-from hpfl.assembly import fitted, metrics_of, watchers_of
+from hpfl.assembly import metrics_of, watchers_of
 from hpfl.config import Config, ConfigError, Experiment, idle_settings, resolve, with_overrides
 from hpfl.data.dataset import Dataset, DownloadProgress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
+from hpfl.dealing import fitted
 from hpfl.learning import Evaluation, NonFiniteUpdateError
 from hpfl.recorder import Listeners, RunRecorder, Subject
 from hpfl.reporting.figures import draw_at_the_end

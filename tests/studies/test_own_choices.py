@@ -8,9 +8,9 @@ import torch
 from study_runs import SMALL, runs
 
 import hpfl
-from hpfl.assembly import deal
 from hpfl.config import resolve
 from hpfl.data.sources import load_dataset
+from hpfl.dealing import deal
 from hpfl.rng import Streams
 from hpfl.studies import adaptation, own_step
 from hpfl.studies.cases import FULL, QUICK

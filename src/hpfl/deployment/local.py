@@ -13,9 +13,9 @@ from typing import Any
 
 import tomlkit
 
-from hpfl.assembly import fitted
 from hpfl.config import Config, ConfigError, load, resolve, to_toml, with_overrides
 from hpfl.data.sources import is_registered, load_dataset
+from hpfl.dealing import fitted
 from hpfl.deployment.certificates import init_authority, issue
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.environment import SUPERVISOR

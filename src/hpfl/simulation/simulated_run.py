@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from hpfl.assembly import (
-    Dealt,
     cloud_settings,
-    deal,
     fleet_spec,
     local_training,
     metrics_of,
@@ -22,6 +20,7 @@ from hpfl.assembly import (
 from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
+from hpfl.dealing import Dealt, deal
 from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
 from hpfl.learning.sending import Sending
 from hpfl.network.radio import Recorder

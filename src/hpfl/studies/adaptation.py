@@ -15,12 +15,13 @@ import numpy as np
 import torch
 
 from hpfl.arrays import IntArray
-from hpfl.assembly import Dealt, deal, local_training, products, task_of, torch_dtype
+from hpfl.assembly import local_training, products, task_of, torch_dtype
 from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import as_labels, make_test_shards
 from hpfl.data.shards import Shards
 from hpfl.data.sources import load_dataset
+from hpfl.dealing import Dealt, deal
 from hpfl.experiment import Hooks, choose_device
 from hpfl.learning import Computes, TestData, make_cohort
 from hpfl.reporting.style import SERIES, percent_axis
