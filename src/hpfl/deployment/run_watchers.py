@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.logs import log
-from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.real_executor import DeployedExecutor, as_vector
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 from hpfl.training.watching import Run, Watcher

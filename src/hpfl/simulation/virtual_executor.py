@@ -20,8 +20,8 @@ from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
 from hpfl.simulation.sketching import Sketching, computed, slowest
 from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
-from hpfl.training.kept import Remembered
 from hpfl.training.loop import received
+from hpfl.training.remembered import Remembered
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 
