@@ -5,10 +5,11 @@ Packages outside this one add theirs through entry points of the group `hpfl.<pl
 `[project.entry-points."hpfl.planners"]`, and `module:callable` names a part that is in no registry.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
@@ -100,6 +101,8 @@ class Registry(Generic[T]):
 
     `traits` are those that a part of this kind may have, with what they are where it says nothing. Parts that are
     `shipped` by their place, `module:attribute`, are imported when they are asked for, as are those of entry points.
+    `called` is how such parts are called, `("labels", "streams=")` with an argument and a keyword: one from elsewhere
+    that cannot be is of another kind, and refused. What parts make, where they make something, has the methods `made`.
     """
 
     def __init__(
@@ -109,8 +112,11 @@ class Registry(Generic[T]):
         plural: str = "",
         traits: Mapping[str, Any] | None = None,
         shipped: Mapping[str, str] | None = None,
+        called: Sequence[str] | None = None,
+        made: Sequence[str] = (),
     ) -> None:
         self.kind, self.plural = kind, plural or f"{kind}s"
+        self.called, self.made = called, tuple(made)
         self.traits = dict(traits or {})
         self._parts: dict[str, Part[T] | Callable[[], Part[T]]] = {}
         for name, path in (shipped or {}).items():
@@ -146,7 +152,8 @@ class Registry(Generic[T]):
         if name not in self._parts:
             self._look_outside()
         if name not in self._parts:
-            raise UnknownNameError(f"no {self.kind} is called {name!r}; there are {', '.join(self._parts)}")
+            there = f"there are {', '.join(self._parts)}" if self._parts else "none is here, but for module:callable"
+            raise UnknownNameError(f"no {self.kind} is called {name!r}; {there}")
         found = self._parts[name]
         if not isinstance(found, Part):
             found = self._parts[name] = found()
@@ -177,7 +184,29 @@ class Registry(Generic[T]):
 
     def _found(self, name: str, load: Callable[[], T], origin: str) -> Part[T]:
         """A part from elsewhere, with what it says of itself."""
-        return self._made(name, load(), origin, None, {})
+        found = self._made(name, load(), origin, None, {})
+        self._check_call(found)
+        return found
+
+    def _check_call(self, found: Part[T]) -> None:
+        """Refuse what cannot be called as parts of this kind are; what does not say how it is called is believed."""
+        if self.called is None or not callable(found.made):
+            return
+        try:
+            shape = signature(found.made)
+        except (TypeError, ValueError):
+            return
+        given = [name for name in self.called if not name.endswith("=")]
+        named = dict.fromkeys(name[:-1] for name in self.called if name.endswith("="))
+        try:
+            shape.bind(*given, **named, **({} if found.options_model is None else {"options": None}))
+        except TypeError as error:
+            wanted = ", ".join([*self.called, *([] if found.options_model is None else ["options="])])
+            raise UnknownNameError(f"it is no {self.kind}, for these are called with ({wanted}): {error}") from None
+
+    def lacking(self, thing: object) -> str:
+        """The methods that a thing made by a part of this kind should have and has not; empty: it has them all."""
+        return ", ".join(name for name in self.made if not callable(getattr(thing, name, None)))
 
     def _made(self, name: str, made: T, origin: str, options: type | str | None, traits: Mapping[str, Any]) -> Part[T]:
         said, says = _mark(made)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hpfl.config.named import OPTIONS
 from hpfl.config.old_keys import WHOLE
 from hpfl.config.whole import Config
 from hpfl.options import sentence, shown
@@ -51,6 +52,9 @@ def unknown(place: str, *, is_section: bool = False) -> str:
     A name without a section is one of a table (`[plannning]`) or a key that stands before all of them (`rho = 0.5`).
     """
     kind = "key" if "." in place else "section"
+    row = place.removesuffix(OPTIONS)
+    if row != place and row in known_keys():
+        return f"{place} is not a key; options of {row} stand in its list: {row} = [{{ name = ..., ... }}]"
     found = [name for name in near(place) if not is_section or "." not in name]
     if found:
         return f"{place} is not a {kind}; did you mean {' or '.join(found)}?"

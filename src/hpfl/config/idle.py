@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from hpfl.config.experiment import Experiment
 from hpfl.config.given import name_of
 from hpfl.config.named import OPTIONS, slots_of
 from hpfl.config.old_keys import was
+from hpfl.config.resolved import Experiment
 from hpfl.config.whole import Config
 from hpfl.learning import METHODS
 
@@ -187,7 +187,12 @@ def _called(config: Config, place: str) -> str:
 def _value(config: Config, place: str) -> Any:
     section, name, *option = place.split(".")
     model = getattr(config, section)
-    return getattr(model.options(name.removesuffix(OPTIONS)), option[0]) if option else name_of(getattr(model, name))
+    if not option:
+        return name_of(getattr(model, name))
+    options = model.options(name.removesuffix(OPTIONS))
+    if hasattr(options, option[0]):
+        return getattr(options, option[0])
+    return getattr(model, was(place).partition(".")[2])  # given by its old name beside a part that has it not
 
 
 def _shown(value: Any) -> str:

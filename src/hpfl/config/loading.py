@@ -173,9 +173,12 @@ def _override(text: str) -> tuple[str, str, str, Any]:
         meant = " or ".join(f"{key}={value}" for key in near(name) if "." in key) if equals else ""
         hint = f"; did you mean {meant}?" if meant else ""
         raise ConfigError(f"--set {text} is not of the form section.key=value{hint}")
-    tables = not option or name.endswith(OPTIONS)
-    if not tables or (name not in known_keys() and name not in _OLD_NAMES):
+    if name not in known_keys() and name not in _OLD_NAMES:
         raise ConfigError(unknown(name))
+    if option and not name.endswith(OPTIONS):
+        takes = f"{name}{OPTIONS}" in known_keys()
+        hint = f"; did you mean {name}{OPTIONS}.{option}?" if takes else f"; {name} has no options"
+        raise ConfigError(f"{name}.{option} is not a key{hint}")
     section, entry = name.split(".")
     return section, entry, option, _value(value.strip())
 

@@ -78,6 +78,12 @@ def was(place: str) -> str:
     return next((old.old for old in OLD_KEYS if old.new == place), "")
 
 
+def table_of(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The options beside a key as they are written; what is no table is refused elsewhere."""
+    table = tree.get(name + OPTIONS)
+    return dict(table) if isinstance(table, Mapping) else {}
+
+
 def renewed(section: str, tree: Mapping[str, Any], chosen: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A section as it is written now, and what in it nothing reads but `stays`; `chosen` are the keys' defaults."""
     made, unread = dict(tree), {}
@@ -88,8 +94,10 @@ def renewed(section: str, tree: Mapping[str, Any], chosen: Mapping[str, Any]) ->
         if not old.part:
             _check_agreement(old, value, made.get(old.key, value))
             made[old.key] = value
+        elif not isinstance(made.get(old.key + OPTIONS, {}), Mapping):
+            continue  # refused as it is
         elif now == old.part:
-            options = dict(made.get(old.key + OPTIONS) or {})
+            options = table_of(made, old.key)
             _check_agreement(old, value, options.get(old.option, value))
             made[old.key + OPTIONS] = options | {old.option: value}
         elif old.stays and value != old.default:
@@ -102,7 +110,7 @@ def renewed(section: str, tree: Mapping[str, Any], chosen: Mapping[str, Any]) ->
 def put_back(section: str, tree: dict[str, Any], given: Mapping[str, Any]) -> None:
     """Make room in a section that was written before for what is `given` now, by old names or new ones."""
     for old in old_keys(section):
-        options = tree.get(old.key + OPTIONS) or {}
+        options = table_of(tree, old.key)
         moved = given.get(old.key, tree.get(old.key)) != tree.get(old.key)
         if old.stays and moved and options.get(old.option, old.default) != old.default:
             tree.setdefault(old.name, options[old.option])
@@ -110,7 +118,7 @@ def put_back(section: str, tree: dict[str, Any], given: Mapping[str, Any]) -> No
             tree[old.key + OPTIONS] = {name: value for name, value in options.items() if name != old.option}
         elif old.name in given and tree.pop(old.key, None) != given[old.name]:
             tree[old.key + OPTIONS] = {}
-        if old.option and old.option in (given.get(old.key + OPTIONS) or {}):
+        if old.option and old.option in table_of(given, old.key):
             tree.pop(old.name, None)
 
 

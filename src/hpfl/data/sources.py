@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from hpfl.data.cifar10 import CIFAR10
-from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Progress, to_float
+from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress, to_float
 from hpfl.data.federated import FederatedData
 from hpfl.data.mini import MNIST_MINI
 from hpfl.data.mnist import MNIST
 from hpfl.data.own_files import read_folder
-from hpfl.registry import Registry, UnknownNameError, imported
+from hpfl.registry import Registry, UnknownNameError
 
-__all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "Progress", "load_dataset", "to_float"]
+__all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "DownloadProgress", "load_dataset", "to_float"]
 
-DATASETS: Registry[DatasetSpec] = Registry("data set", plural="datasets")
+DATASETS: Registry[DatasetSpec] = Registry("data set", plural="datasets", called=())
 for _spec in (MNIST_MINI, MNIST, CIFAR10):
     DATASETS.register(_spec.name)(_spec)
 
@@ -35,11 +35,18 @@ def is_registered(name: str) -> bool:
 def check_source(name: str) -> None:
     """Refuse a name that stands for no data set; whether a folder holds what it should is seen when it is read."""
     if is_registered(name):
-        DATASETS.get(name)
+        _check_spec(name)
     elif name == _FOLDER:
         raise UnknownNameError("wanted a path after folder:")
     elif names_part(name):
-        imported(name)
+        DATASETS.part(name)
+
+
+def _check_spec(name: str) -> None:
+    """Refuse a function under a registered name: what it returns has no name that all mean the same samples by."""
+    made = DATASETS.part(name).made
+    if not hasattr(made, "num_classes"):
+        raise UnknownNameError(f"wanted a DatasetSpec under that name, not {type(made).__name__}: name module:function")
 
 
 def names_part(name: str) -> bool:
@@ -48,7 +55,7 @@ def names_part(name: str) -> bool:
 
 
 def load_dataset(
-    name: str, data_dir: Path | None = None, *, progress: Progress | None = None, options: Any = None
+    name: str, data_dir: Path | None = None, *, progress: DownloadProgress | None = None, options: Any = None
 ) -> Dataset:
     """The named data set from `data_dir` (default `HPFL_DATA_DIR`), else from the cache, else downloaded.
 

@@ -71,7 +71,12 @@ class Method(Protocol):
         """The model [P] that the UE is evaluated with; its calculus is on the whole training shard."""
 
 
-METHODS: Registry[Callable[..., Method]] = Registry("method", traits={"objective": False, "reads": None})
+METHODS: Registry[Callable[..., Method]] = Registry(
+    "method",
+    traits={"objective": False, "reads": None},
+    called=(),
+    made=("numbers_kept", "first_kept", "travels", "local", "personal"),
+)
 """What makes a method; one with options is called with the keyword `options`.
 
 The trait `objective` says that it is one of the personalised objectives, which keep nothing and have faster engines;

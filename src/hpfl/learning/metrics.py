@@ -52,7 +52,9 @@ class Metric(Protocol):
         """The metric [u] of outputs [u, n, ...]."""
 
 
-METRICS: Registry[Metric] = Registry("metric", traits={"columns": (), "worst": None, "recordable": False})
+METRICS: Registry[Metric] = Registry(
+    "metric", traits={"columns": (), "worst": None, "recordable": False}, called=("tests",)
+)
 """Trait `columns`: its names for the personal model and for the shared one, `personalised_<name>` and `global_<name>`
 if it gives none. `worst`: which tail of the UEs is the bad one, "low" or "high", where there is one. `recordable`: a
 GPU may record it, for it looks at no value on the host and no shape depends on values."""

@@ -93,7 +93,9 @@ class MetaGradient:
 Objective = Callable[[Calculus, Any, LocalTraining], MetaGradient]
 
 OBJECTIVES: Registry[Objective] = Registry(
-    "objective", traits={"roles": ("support", "query", "hessian"), "twice": False, "differences": False}
+    "objective",
+    traits={"roles": ("support", "query", "hessian"), "twice": False, "differences": False},
+    called=("calculus", "start", "training"),
 )
 """Traits: the batches (`roles`) it needs, whether it differentiates `twice`, and whether it takes `differences`."""
 

@@ -81,7 +81,12 @@ class UplinkStep(Protocol):
         return numbers
 
 
-UPLINKS: Registry[Callable[..., UplinkStep]] = Registry("uplink step", plural="uplinks")
+UPLINKS: Registry[Callable[..., UplinkStep]] = Registry(
+    "uplink step",
+    plural="uplinks",
+    called=(),
+    made=("length", "side", "numbers_kept", "encode", "decode"),
+)
 """What makes a step; one with options is called with the keyword `options`."""
 
 

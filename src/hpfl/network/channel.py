@@ -16,12 +16,12 @@ from hpfl.registry import Registry
 from hpfl.rng import Stream, Streams
 
 if TYPE_CHECKING:
-    from hpfl.network.options import FadingOptions
+    from hpfl.network.channel_options import FadingOptions
 
 Fading = Callable[[Stream, int], FloatArray]
 """Unit-mean power factors of `count` links, drawn from one stream."""
 
-FADINGS: Registry[Fading] = Registry("fading")
+FADINGS: Registry[Fading] = Registry("fading", called=("stream", "count"))
 
 _LEAST_FACTOR = 1e-12  # a draw of exactly zero would be a link that never delivers; 120 dB down is deep enough
 
@@ -52,7 +52,7 @@ class ChannelSettings:
 ChannelMaker = Callable[..., Channel]
 """From `ChannelSettings` (and `options`, where the channel has some) to a channel."""
 
-CHANNELS: Registry[ChannelMaker] = Registry("channel")
+CHANNELS: Registry[ChannelMaker] = Registry("channel", called=("settings",), made=("gains",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class PathLossAndFading:
         )
 
 
-@CHANNELS.register("path-loss-and-fading", options="hpfl.network.options:FadingOptions")
+@CHANNELS.register("path-loss-and-fading", options="hpfl.network.channel_options:FadingOptions")
 def path_loss_and_fading(settings: ChannelSettings, *, options: "FadingOptions") -> PathLossAndFading:
     """Path loss by distance times small-scale fading, drawn anew in every block for every link by itself."""
     return PathLossAndFading(settings=settings, fading=FADINGS.get(options.fading))

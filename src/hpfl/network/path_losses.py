@@ -35,6 +35,8 @@ PATH_LOSSES: Registry[PathLossMaker] = Registry(
     "path loss",
     plural="path losses",
     traits={"reads": None},
+    called=("site",),
+    made=("gain",),
     shipped={
         "power-law": "hpfl.network.path_losses:power_law",
         "umi": "hpfl.network.tr38901:umi",

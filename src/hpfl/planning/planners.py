@@ -18,7 +18,9 @@ from hpfl.planning.scripted import reads_of_script, scripted
 from hpfl.registry import Registry
 from hpfl.rng import Streams
 
-PLANNERS: Registry[Planner] = Registry("planner", traits={"sketches": False, "reads": None})
+PLANNERS: Registry[Planner] = Registry(
+    "planner", traits={"sketches": False, "reads": None}, called=("problem", "memory", "stream")
+)
 """Trait `sketches`: UEs send sketches of their updates before a round is planned. Trait `reads`: which of the keys
 `rho`, `phi` and `max_edges` matter to it, as a tuple or a function of its options to one (None: they all may)."""
 
@@ -31,12 +33,12 @@ PLANNERS.register("random", reads=("max_edges",))(within_float64(random))
 PLANNERS.register("shpfl", reads=("max_edges",))(within_float64(shpfl))
 PLANNERS.register("round-robin", reads=())(within_float64(round_robin))
 PLANNERS.register("random-cycle", reads=())(within_float64(random_cycle))
-PLANNERS.register("scripted", options="hpfl.planning.options:ScriptedOptions", reads=reads_of_script)(
+PLANNERS.register("scripted", options="hpfl.planning.planner_options:ScriptedOptions", reads=reads_of_script)(
     within_float64(scripted)
 )
-PLANNERS.register("fastest", options="hpfl.planning.options:FastestOptions", sketches=True, reads=("max_edges",))(
-    within_float64(fastest)
-)
+PLANNERS.register(
+    "fastest", options="hpfl.planning.planner_options:FastestOptions", sketches=True, reads=("max_edges",)
+)(within_float64(fastest))
 
 
 @overload

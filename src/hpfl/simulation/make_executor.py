@@ -54,7 +54,7 @@ def make_executor(
             compute_s=trace.of(COMPUTE_S),
             record=record,
         ),
-        clock=config.part("training.clock")(_clock_settings(config)),
+        clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
             cohort=cohort,
             settings=_edge_settings(config, sending.spec.num_parameters, fleet),

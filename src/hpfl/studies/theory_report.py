@@ -147,6 +147,8 @@ def departures(config: Experiment) -> list[str]:
     """Where the run does something else than the update rule that Theorem 1 is about."""
     learning, training = config.learning, config.training
     checks = {
+        f"method {learning.method}; the theorem is about personalised gradients": learning.method != "per-fedavg",
+        "updates pass through an uplink's steps; the theorem takes them as they are": bool(learning.uplink),
         f"UEs send {learning.objective} directions, not exact gradients": learning.objective != "exact"
         and learning.inner_lr > 0,
         f"{learning.inner_steps} inner steps; the lemmas are about one": learning.inner_steps > 1
@@ -157,6 +159,7 @@ def departures(config: Experiment) -> list[str]:
         "means weigh by samples; the theorem weighs alike": training.weighting == "samples",
         "stale updates are discounted; the theorem takes them whole": training.staleness_discount > 0,
         f"combine {training.combine}; the theorem is about the mean": training.combine != "mean",
+        f"edges combine by {training.edge_combine}; the theorem is about the mean": training.edge_combine != "mean",
         "UEs come, go or are sampled; the theorem has all of them in every edge round": config.life.on,
     }
     return [text for text, holds in checks.items() if holds]

@@ -110,6 +110,8 @@ CLOCKS: Registry[type[Clock]] = Registry(
     "clock",
     traits={"continuous": False},
     shipped={"round": "hpfl.simulation.round:RoundClock", "event": "hpfl.simulation.event:EventClock"},
+    called=("settings",),
+    made=("delivered", "remaining", "advance"),
 )
 """Trait `continuous`: time runs on between plans, so that the first to arrive, and fades of seconds, have a meaning."""
 

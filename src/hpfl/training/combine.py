@@ -54,7 +54,7 @@ class Combine(Protocol):
         ...
 
 
-COMBINES: Registry[Combine] = Registry("combine", traits={"streams": False})
+COMBINES: Registry[Combine] = Registry("combine", traits={"streams": False}, called=("contributions", "state"))
 """A rule that `streams` is the mean by the weights given, for which an edge adds updates up one by one."""
 
 
@@ -81,6 +81,8 @@ def combined(rule: Combine, contributions: Sequence[Contribution], state: RuleSt
 
 def _check(found: Combined, contributions: Sequence[Contribution], rule: Any) -> None:
     who, length = f"combine rule {getattr(rule, '__qualname__', rule)}", contributions[0].update.numel()
+    if not isinstance(found, Combined):
+        raise CombineError(f"{who} returned {type(found).__name__}; wanted hpfl.training.Combined")
     if found.direction.shape != (length,) or found.direction.dtype != torch.float64:
         came = f"{found.direction.dtype} of shape {tuple(found.direction.shape)}"
         raise CombineError(f"{who}: the direction is {came}; wanted torch.float64 of shape ({length},)")

@@ -85,7 +85,9 @@ class Watcher:
 WatcherFactory = Callable[..., Watcher]
 """`(folder, *, options)`: a watcher of a run whose results go to `folder`, a `Path` or None."""
 
-WATCHERS: Registry[WatcherFactory] = Registry("watcher")
+WATCHERS: Registry[WatcherFactory] = Registry(
+    "watcher", called=("folder",), made=("started", "round", "evaluated", "saved", "ended")
+)
 
 
 class Audience:

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from hpfl.config.errors import ConfigError
 from hpfl.config.life import LifeConfig
 from hpfl.config.loading import validated
-from hpfl.config.named import rows_of
+from hpfl.config.named import rows_of, slots_of
 from hpfl.config.sections import (
     DataConfig,
     EvaluationConfig,
@@ -16,7 +17,7 @@ from hpfl.config.sections import (
     TrainingConfig,
 )
 from hpfl.config.whole import Config
-from hpfl.registry import Part
+from hpfl.registry import Part, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,19 @@ class Experiment:
         section, name = place.split(".")
         return getattr(self, section).bound(name)
 
+    def made(self, place: str, *given: Any) -> Any:
+        """What the part that a key names makes of what it is given: `experiment.made("network.channel", settings)`."""
+        section, name = place.split(".")
+        model = getattr(self, section)
+        slot, thing = slots_of(type(model))[name], self.part(place)(*given)
+        return _checked(slot.registry, place, getattr(model, name), thing)
+
+    def made_in_row(self, place: str, *given: Any) -> tuple[tuple[str, Any], ...]:
+        """Name, and what it makes, of each part that a key names in a row: `made_in_row("learning.uplink")`."""
+        section, name = place.split(".")
+        registry = rows_of(type(getattr(self, section)))[name].registry
+        return tuple((name, _checked(registry, place, name, made(*given))) for name, made in self.parts(place))
+
     def parts(self, place: str) -> tuple[tuple[str, Any], ...]:
         """Name and part, with its options, of each that a key names in a row: `experiment.parts("learning.uplink")`."""
         return tuple((part.name, part.bound(options)) for part, options in self.chosen(place))
@@ -72,6 +86,14 @@ def resolve(config: Config | Experiment) -> Experiment:
     whole.planning.phi, whole.evaluation.inner_lr = phi, adaptation_lr
     sections: dict[str, Any] = {name: getattr(whole, name).sealed() for name in Config.model_fields}
     return Experiment(**sections, phi=phi, adaptation_lr=adaptation_lr, written=config)
+
+
+def _checked(registry: Registry[Any], place: str, name: Any, thing: Any) -> Any:
+    """A thing that a part has made, if it is of the part's kind."""
+    lacks = registry.lacking(thing)
+    if lacks:
+        raise ConfigError(f"{place} is {name!r}; that makes no {registry.kind}: a {type(thing).__name__} lacks {lacks}")
+    return thing
 
 
 def _usual_phi(config: Config) -> float:
