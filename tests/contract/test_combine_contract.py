@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hpfl.training.combine import COMBINES, Contribution, combined
 
-RULES = [*COMBINES, "ue_and_rule_parts:trimmed_mean", "ue_and_rule_parts:momentum"]
+RULES = [*COMBINES.names(), "ue_and_rule_parts:trimmed_mean", "ue_and_rule_parts:momentum"]
 ROWS = st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=2, max_size=2), min_size=1, max_size=4)
 WEIGHTS = st.lists(st.floats(0.1, 10.0), min_size=4, max_size=4)
 
@@ -31,7 +31,7 @@ def test_a_rule_answers_alike_in_any_order_and_shares_out_one_at_most(name, rows
     assert all(torch.equal(one.update, old) for one, old in zip(came, before, strict=True))
 
 
-@pytest.mark.parametrize("name", [*COMBINES, RULES[-2]])
+@pytest.mark.parametrize("name", [*COMBINES.names(), RULES[-2]])
 def test_a_mean_of_any_kind_agrees_with_those_who_agree(name):
     came = [Contribution(k, torch.tensor([1.5, -2.0]), 1.0 + k) for k in range(3)]
     agreed = combined(COMBINES.get(name), came, {}).direction
