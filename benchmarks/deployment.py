@@ -91,7 +91,7 @@ def measured(name: str, *, edges: int, ues: int, rounds: int, processes: int, ch
         ue_files = [str(node.file) for node in nodes if node.role == "ue"]
         settings = read_settings(CloudNodeSettings, cloud_file)
         experiment = SharedWork(settings)
-        deployment = build_deployment(settings, experiment, loop, run="benchmark", audit=None)
+        deployment = build_deployment(settings, experiment, loop, run="benchmark")
         deployment.executor.prepare(deployment.start)
         loop.run(deployment.cloud.start())
         waiting = loop.start(deployment.cloud.observe())

@@ -1,30 +1,24 @@
-"""What a configuration means for simulated and real runs alike: constants, machines, who has which data."""
+"""What a configuration means for simulated and real runs alike: constants, machines, parts."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.config import Config, ConfigError, Experiment, NetworkConfig, changed
+from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
-from hpfl.data.dataset import Dataset, Owners
-from hpfl.data.owned import own_shards
-from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
-from hpfl.data.sources import is_registered
 from hpfl.learning import BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import Uplink
 from hpfl.network.channel import ChannelSettings
-from hpfl.network.distributions import whole_numbers
 from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
-from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES
 from hpfl.training.edge_round import EdgeSettings
@@ -36,101 +30,6 @@ from hpfl.units import dbm_to_w
 
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dealt:
-    """Who has which samples: training and test shards, and how many of each label a UE has.
-
-    `ue_numbers` is what the samples' owners call each UE, which differs where they are not sorted by edge; `tests`
-    says how the test samples came about.
-    """
-
-    shards: Shards
-    test_shards: Shards
-    label_counts: IntArray
-    ue_numbers: IntArray
-    tests: str
-
-
-def fitted(config: Config, dataset: Dataset) -> Config:
-    """The configuration with what own samples say of themselves: their signature, and the UEs and edges they make."""
-    if is_registered(config.data.dataset):
-        return config
-    given: dict[str, dict[str, Any]] = {"data": {"signature": dataset.signature}}
-    signature = dataset.signature
-    if config.data.signature not in {"", signature}:
-        raise ConfigError(
-            f'data.signature is "{config.data.signature}"; the samples of {config.data.dataset} have "{signature}", so '
-            'they are others than were meant: data.signature = "" takes them as they are'
-        )
-    if dataset.owners is not None:
-        given["network"] = _shape(config.network, dataset.owners)
-    return changed(config, given)
-
-
-def _shape(network: NetworkConfig, owners: Owners) -> dict[str, Any]:
-    """Edges and the UEs under each: as the samples' owners sit, all under one where the one edge is the cloud."""
-    count = len(owners.sizes)
-    if not network.backhaul:
-        return {"edges": 1, "ues_per_edge": count}
-    if owners.edge_of_ue is not None:
-        counts = np.bincount(owners.edge_of_ue).tolist()
-        return {"edges": len(counts), "ues_per_edge": counts[0] if len(set(counts)) == 1 else counts}
-    if count != network.num_ues:
-        raise ConfigError(
-            f"the data set has {count} UEs, the network {network.num_ues} (network.edges = {network.edges}, "
-            f"network.ues_per_edge = {network.ues_per_edge}); make them agree, or say who sits where with edge_of_ue"
-        )
-    return {}
-
-
-def deal(config: Experiment, dataset: Dataset, streams: Streams) -> Dealt:
-    """Deal the training and test samples among the UEs, or leave them with their owners."""
-    if dataset.owners is not None:
-        return _owned(dataset, dataset.owners, streams)
-    uniforms = streams.at("samples").uniform(config.network.num_ues)
-    shards = make_shards(
-        config.part("data.partitioner"),
-        dataset.targets,
-        num_classes=dataset.num_classes,
-        sizes=whole_numbers(distribution(config.data.samples_per_ue), uniforms),
-        settings=PartitionSettings(
-            labels_per_ue=config.data.labels_per_ue,
-            concentration=config.data.concentration,
-            disjoint=config.data.disjoint,
-            edge_skew=config.data.edge_skew,
-        ),
-        streams=streams,
-    )
-    counts = shards.label_counts(as_labels(dataset.targets), dataset.num_classes or 1)
-    test_shards = make_test_shards(
-        dataset.test_targets, counts, test_samples=config.evaluation.test_samples, streams=streams
-    )
-    return Dealt(
-        shards=shards,
-        test_shards=test_shards,
-        label_counts=counts,
-        ue_numbers=np.arange(shards.num_ues),
-        tests=f"{config.evaluation.test_samples} of the data set's test samples per UE, drawn in the proportions of "
-        "its training labels; UEs may share them",
-    )
-
-
-def _owned(dataset: Dataset, owners: Owners, streams: Streams) -> Dealt:
-    """Everybody's own samples, with the UEs sorted by edge as the network wants them."""
-    count = len(owners.sizes)
-    edges = np.zeros(count, dtype=np.int64) if owners.edge_of_ue is None else owners.edge_of_ue
-    places = np.argsort(edges, kind="stable")
-    shards, test_shards = own_shards(owners, places, streams)
-    drawn = f"{owners.held_out:g} of each UE's own samples, held out of its training"
-    return Dealt(
-        shards=shards,
-        test_shards=test_shards,
-        label_counts=shards.label_counts(as_labels(dataset.targets), dataset.num_classes or 1),
-        ue_numbers=places,
-        tests="each UE's own test samples" if owners.test_sizes is not None else drawn,
-    )
 
 
 def task_of(config: Experiment, *, input_shape: tuple[int, ...], num_outputs: int) -> Task:

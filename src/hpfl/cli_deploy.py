@@ -11,16 +11,13 @@ import typer
 from rich.console import Console
 
 from hpfl.cli_errors import refuse, reported
+from hpfl.cli_options import SetOption
 from hpfl.training.cloud_step import DivergedError
 
 deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: every node a process of its own.")
 certs_app = typer.Typer(no_args_is_help=True, help="Make the certificates with which nodes prove who they are.")
 
 NodeFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="This node's file; see docs/deploy.md.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of the experiment. May be repeated."),
-]
 
 
 @deploy_app.command("local", epilog="Example: hpfl deploy local quickstart --edges 2 --ues-per-edge 3")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from hpfl.deployment.local import Node, Supervisor
+from hpfl.deployment.local import LocalNode, Supervisor
 from hpfl.deployment.status import read_status
 from hpfl.stopping import KINDS, on_signals
 
@@ -21,7 +21,7 @@ _LINE_EVERY_S = 5.0
 _REFUSAL = "hpfl: "
 
 
-def supervised(nodes: list[Node], folder: Path, *, quiet: bool) -> int:
+def supervised(nodes: list[LocalNode], folder: Path, *, quiet: bool) -> int:
     """Run all nodes under a live table until the cloud ends; its exit status."""
     supervisor = Supervisor(nodes)
     console = Console(quiet=quiet)

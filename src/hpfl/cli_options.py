@@ -6,7 +6,9 @@ import typer
 
 from hpfl.config import SYSTEMS
 
-Source = Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset (`hpfl presets`) or a TOML file.")]
+SourceArgument = Annotated[
+    str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset (`hpfl presets`) or a TOML file.")
+]
 SystemOption = Annotated[
     str | None, typer.Option("--system", help=f"Run as another system: {', '.join(SYSTEMS)}.", show_default=False)
 ]

@@ -18,7 +18,7 @@ from hpfl.studies.cases import FULL, QUICK, Scale
 from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
 from hpfl.studies.collected import Collected, collect, verdicts
 from hpfl.studies.page import figure, interval, write_page
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.runner import run_parts
 from hpfl.studies.study import Study
 from hpfl.studies.summary_page import write_summary
@@ -90,7 +90,7 @@ def _chosen(names: Sequence[str]) -> list[Study]:
         refuse(f"no study is called {error.args[0]!r}; there are {_NAMES}")
 
 
-def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: Sequence[str]) -> list[Part]:
+def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: Sequence[str]) -> list[StudyPart]:
     """What is to be run, each once; seed by seed, so that an interrupted study is even."""
     every = {part.name: part for seed in seeds for study in studies for part in study.parts(scale, [seed])}
     if not every:
@@ -102,7 +102,7 @@ def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: S
     return wanted
 
 
-def _run(parts: Sequence[Part], folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
+def _run(parts: Sequence[StudyPart], folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
     console = Console(stderr=True)
     with stopping_after_round(console.print) as stop:
         return run_parts(

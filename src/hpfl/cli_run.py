@@ -10,7 +10,7 @@ from rich.console import Console
 
 from hpfl.cli_errors import reported
 from hpfl.cli_folders import home, own_folder, to_resume, unused
-from hpfl.cli_options import SetOption, Source, SystemOption
+from hpfl.cli_options import SetOption, SourceArgument, SystemOption
 from hpfl.cli_running import run_with_display
 from hpfl.config import Config, load
 from hpfl.reporting.formats import number
@@ -19,7 +19,7 @@ from hpfl.training.watching import RunResult
 
 @reported
 def run_command(  # noqa: PLR0917  every option is passed by name
-    source: Source,
+    source: SourceArgument,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the results.", show_default="runs/NAME, or runs/NAME-2, ... once that is there"),

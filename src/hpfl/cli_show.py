@@ -6,13 +6,13 @@ from rich.console import Console
 from rich.table import Table
 
 from hpfl.cli_errors import reported
-from hpfl.cli_options import SetOption, Source, SystemOption
+from hpfl.cli_options import SetOption, SourceArgument, SystemOption
 from hpfl.config import SYSTEMS, load, preset_names, preset_text, to_toml
 from hpfl.planning.planners import PLANNERS
 
 
 @reported
-def show_command(source: Source, system: SystemOption = None, set_: SetOption = None) -> None:
+def show_command(source: SourceArgument, system: SystemOption = None, set_: SetOption = None) -> None:
     """Print the whole configuration with units and meanings; it can be saved, changed and run."""
     sys.stdout.write(to_toml(load(source, system=system, overrides=set_ or ())))
 

@@ -50,7 +50,7 @@ def theory_command(
     Leaves theory.csv (one row per round), theory.json, theory.png and theory.svg. Ctrl-C stops after the round and
     tells of the rounds until then.
     """
-    options = theory.Options(points=points, ues=ues, device=device, data_dir=data_dir)
+    options = theory.TheorySettings(points=points, ues=ues, device=device, data_dir=data_dir)
     rounds = len(read_run(run).records)
     folder = out or run
     if folder.exists() and not folder.is_dir():
@@ -75,7 +75,7 @@ def theory_command(
 
 
 @contextmanager
-def _watched(rounds: int, options: theory.Options) -> Iterator[tuple[theory.Watching, Stop]]:
+def _watched(rounds: int, options: theory.TheorySettings) -> Iterator[tuple[theory.Watching, Stop]]:
     """A bar on standard error, and a Ctrl-C that waits for the round."""
     console = Console(stderr=True)
     total = theory.ROUND_SHARE * rounds + theory.POINT_SHARE * len(theory.points(options.points, rounds))

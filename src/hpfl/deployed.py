@@ -23,7 +23,7 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.real_executor import DeployedExecutor
-from hpfl.deployment.run_watchers import AuditedStart, RunLog, ServedMetrics
+from hpfl.deployment.run_watchers import Audited, RunLog, ServedMetrics
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.status import Board
 from hpfl.recorder import Listeners, RunRecorder, Subject
@@ -58,15 +58,17 @@ def run_cloud(
     out = Path(settings.out)
     with LoopThread() as loop, RunStore.open(out, resume=True) as store:
         experiment = SharedWork(settings)
-        audit = AuditLog(out, settings.audit)
-        deployment = build_deployment(settings, experiment, loop, run=_run_id(out), audit=audit)
+        deployment = build_deployment(settings, experiment, loop, run=_run_id(out))
         stop.wake = _waking(deployment)
         for line in idle_settings(experiment.config):
             log("idle setting", level=logging.WARNING, told=line)
         board = _board(settings, experiment, deployment)
         deployment.executor.on_timing = board.took
         cloud = deployment.cloud
-        keepers = [AuditedStart(audit, cloud), ServedMetrics(cloud.metrics, settings.metrics)]
+        keepers = [
+            Audited(AuditLog(out, settings.audit), deployment.executor),
+            ServedMetrics(cloud.metrics, settings.metrics),
+        ]
         listeners = _listeners(stop, keepers, [board, RunLog(), *watchers_of(experiment.config, out), *watchers])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)
         state = recorder.open(deployment.start, resume=True)

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.arrays import IntArray
-from hpfl.assembly import fitted, metrics_of, watchers_of
+from hpfl.arrays import BoolArray, IntArray
+from hpfl.assembly import metrics_of, watchers_of
 from hpfl.config import Config, ConfigError, Experiment, idle_settings, resolve, with_overrides
-from hpfl.data.dataset import Dataset, Progress
+from hpfl.data.dataset import Dataset, DownloadProgress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
+from hpfl.dealing import fitted
 from hpfl.learning import Evaluation, NonFiniteUpdateError
 from hpfl.recorder import Listeners, RunRecorder, Subject
 from hpfl.reporting.figures import draw_at_the_end
@@ -42,7 +43,7 @@ class Hooks:
     on_round: Callable[[RoundRecord], None] = lambda record: None
     should_stop: Callable[[], bool] = lambda: False
     note: Callable[[str], None] = lambda text: None
-    download: Progress | None = None
+    download: DownloadProgress | None = None
 
 
 def run(
@@ -225,7 +226,7 @@ def _subject(config: Experiment, simulation: Simulation, facts: Callable[[], dic
     )
 
 
-def _labels(held: NDArray[np.bool_]) -> NDArray[np.object_]:
+def _labels(held: BoolArray) -> NDArray[np.object_]:
     """The list of labels each UE has; UEs with the same labels share one list, for there may be a million UEs."""
     kinds, kind_of = np.unique(held, axis=0, return_inverse=True)
     lists = np.empty(len(kinds), dtype=object)

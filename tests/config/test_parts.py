@@ -198,7 +198,7 @@ def test_an_experiment_is_fixed_and_resolved_once():
 
 
 def test_a_run_checks_its_configuration_once(monkeypatch):
-    from hpfl.config import experiment as module
+    from hpfl.config import resolved as module
 
     seen, validated = [], module.validated
     monkeypatch.setattr(module, "validated", lambda tree: seen.append(1) or validated(tree))

@@ -15,6 +15,7 @@ from hpfl.deployment.edge import Edge
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_data import own_data
+from hpfl.deployment.run_watchers import Audited
 from hpfl.deployment.settings import (
     CloudNodeSettings,
     EdgeNodeSettings,
@@ -116,7 +117,8 @@ class Nodes:
 
     def start_cloud(self, *, audit=None, state=None, run="run-1", port=0):
         self.cloud_settings.listen = f"127.0.0.1:{port}"
-        self.deployment = build_deployment(self.cloud_settings, self.experiment, self.loop, run=run, audit=audit)
+        self.deployment = build_deployment(self.cloud_settings, self.experiment, self.loop, run=run)
+        self.audited = None if audit is None else Audited(audit, self.deployment.executor)
         self.state = state or self.deployment.start
         model = self.deployment.executor.prepare(self.state)
         if audit is not None:
@@ -191,6 +193,8 @@ class Nodes:
         after = []
 
         def noted(state, record):
+            if self.audited is not None:
+                self.audited.round(state, record)
             after.append(state.params.clone())
             self.state = state
             self.record = record

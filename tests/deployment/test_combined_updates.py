@@ -90,8 +90,8 @@ def logged(tmp_path, name, options, rounds=4):
         ]
         rule_as_written = {"name": RULE.format(name), "options": options}
         seconds = {"planned_s": 1.0, "measured_s": 1.0}
-        log.uploaded(Uploaded(before=named(before), parts=parts, outer_lr=0.5, combine=rule_as_written, **seconds))
-        log.stepped(named(states[number]), taken.shares)
+        came = Uploaded(before=named(before), parts=parts, outer_lr=0.5, combine=rule_as_written, **seconds)
+        log.stepped(came, named(states[number]), taken.shares)
     return tmp_path
 
 

@@ -17,7 +17,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.attaching import NotAdmittedError
 from hpfl.deployment.certificates import issue
 from hpfl.deployment.hub import Hub
-from hpfl.deployment.metrics import Metrics
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
 from hpfl.deployment.wire import Tag, encode
 

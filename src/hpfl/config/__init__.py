@@ -2,7 +2,6 @@
 
 from hpfl.config.differences import deciding, differences, settings
 from hpfl.config.errors import ConfigError
-from hpfl.config.experiment import Experiment, resolve
 from hpfl.config.fingerprints import fingerprint
 from hpfl.config.idle import idle_settings
 from hpfl.config.loading import (
@@ -17,6 +16,7 @@ from hpfl.config.loading import (
     with_overrides,
 )
 from hpfl.config.render import to_toml
+from hpfl.config.resolved import Experiment, resolve
 from hpfl.config.sections import (
     DataConfig,
     EvaluationConfig,

@@ -4,11 +4,11 @@ import hashlib
 import json
 from typing import Any
 
-from hpfl.config.experiment import Experiment, resolve
 from hpfl.config.fields import said_of
 from hpfl.config.given import name_of
 from hpfl.config.named import OPTIONS, slots_of
 from hpfl.config.old_keys import RenewedSection, old_keys
+from hpfl.config.resolved import Experiment, resolve
 from hpfl.config.whole import Config
 
 UNDECIDING = frozenset(

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from hpfl.config.experiment import Experiment
 from hpfl.config.given import name_of
 from hpfl.config.named import OPTIONS, slots_of
 from hpfl.config.old_keys import was
+from hpfl.config.resolved import Experiment
 from hpfl.config.whole import Config
 from hpfl.learning import METHODS
 

@@ -5,11 +5,11 @@ from typing import Any
 import tomlkit
 from tomlkit.items import InlineTable, Item, Table
 
-from hpfl.config.experiment import Experiment, resolve
 from hpfl.config.fields import said_of
 from hpfl.config.given import name_of
 from hpfl.config.named import OPTIONS, slots_of
 from hpfl.config.old_keys import RenewedSection, was
+from hpfl.config.resolved import Experiment, resolve
 from hpfl.config.whole import Config
 
 

@@ -3,9 +3,9 @@
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from hpfl.arrays import IntArray
 from hpfl.config.fields import Auto, DistributionSpec, check_distribution, key
 from hpfl.config.named import Names, NamesSeveral, options_key
 from hpfl.config.old_keys import RenewedSection, old_key
@@ -79,7 +79,7 @@ class NetworkConfig(RenewedSection):
         return value
 
     @property
-    def ues_of_edges(self) -> NDArray[np.int64]:
+    def ues_of_edges(self) -> IntArray:
         """Number of UEs under each edge, as an array."""
         if isinstance(self.ues_per_edge, int):
             return np.full(self.edges, self.ues_per_edge, dtype=np.int64)

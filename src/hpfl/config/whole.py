@@ -20,7 +20,7 @@ from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
 from hpfl.learning import OBJECTIVES
 from hpfl.options import OptionError
-from hpfl.planning.options import ScriptedOptions
+from hpfl.planning.planner_options import ScriptedOptions
 from hpfl.training.clock import CLOCKS
 
 

@@ -7,8 +7,8 @@ from hpfl.lazy import offered
 if TYPE_CHECKING:
     from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Owners
     from hpfl.data.federated import FederatedData
+    from hpfl.data.label_placement import PartitionSettings, check_total
     from hpfl.data.partition import PARTITIONERS, Partitioner
-    from hpfl.data.placement import PartitionSettings
     from hpfl.data.shards import PartitionError, Shards
     from hpfl.data.sources import DATASETS, load_dataset
 
@@ -24,6 +24,7 @@ __all__ = [
     "PartitionSettings",
     "Partitioner",
     "Shards",
+    "check_total",
     "load_dataset",
 ]
 
@@ -31,7 +32,7 @@ _KNOWN_BY = {
     "hpfl.data.dataset": ("Dataset", "DatasetError", "DatasetSpec", "Owners"),
     "hpfl.data.federated": ("FederatedData",),
     "hpfl.data.partition": ("PARTITIONERS", "Partitioner"),
-    "hpfl.data.placement": ("PartitionSettings",),
+    "hpfl.data.label_placement": ("PartitionSettings", "check_total"),
     "hpfl.data.shards": ("PartitionError", "Shards"),
     "hpfl.data.sources": ("DATASETS", "load_dataset"),
 }

@@ -16,7 +16,7 @@ FloatArray32 = NDArray[np.float32]
 Inputs = NDArray[np.uint8] | FloatArray32 | IntArray
 Targets = IntArray | FloatArray32
 
-Progress = Callable[[str, int, int], None]
+DownloadProgress = Callable[[str, int, int], None]
 """Told what is being fetched, the bytes so far and the bytes expected; called for every block."""
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.data.placement import PartitionSettings, apportion, check_total, fit_to_classes, place
+from hpfl.data.label_placement import PartitionSettings, apportion, check_total, fit_to_classes, place
 from hpfl.data.shards import PartitionError, Shards
 from hpfl.rng import Streams
 

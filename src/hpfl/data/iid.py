@@ -3,7 +3,7 @@
 import numpy as np
 
 from hpfl.arrays import IntArray
-from hpfl.data.placement import PartitionSettings, check_total, place_overlapping
+from hpfl.data.label_placement import PartitionSettings, check_total, place_overlapping
 from hpfl.data.shards import Shards, running_total
 from hpfl.rng import Streams
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from hpfl.arrays import IntArray
-from hpfl.data.placement import PartitionSettings, check_total, fit_to_classes, place
+from hpfl.data.label_placement import PartitionSettings, check_total, fit_to_classes, place
 from hpfl.data.shards import PartitionError, Shards
 from hpfl.rng import Streams
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hpfl.data.dataset import Dataset, DatasetSpec, Progress
+from hpfl.data.dataset import Dataset, DatasetSpec, DownloadProgress
 from hpfl.data.mnist import NUM_CLASSES, SAMPLE_BITS, SIDE, read_mnist
 
 TRAIN_PER_CLASS = 1_200
@@ -10,7 +10,7 @@ TEST_PER_CLASS = 200
 FOLDER = Path(__file__).with_name("files") / "mnist-mini"
 
 
-def load_mini(data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+def load_mini(data_dir: Path | None = None, progress: DownloadProgress | None = None) -> Dataset:
     """The embedded sample; it needs neither a folder nor the network."""
     del data_dir, progress
     return read_mnist(FOLDER, name="mnist-mini", num_train=MNIST_MINI.num_train, num_test=MNIST_MINI.num_test)

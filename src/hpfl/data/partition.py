@@ -8,8 +8,8 @@ from hpfl.arrays import IntArray
 from hpfl.data.dataset import Targets
 from hpfl.data.dirichlet import partition_dirichlet
 from hpfl.data.iid import partition_iid
+from hpfl.data.label_placement import PartitionSettings, apportion, place_overlapping
 from hpfl.data.labels import partition_labels
-from hpfl.data.placement import PartitionSettings, apportion, place_overlapping
 from hpfl.data.shards import PartitionError, Shards
 from hpfl.data.skew import arrange_by_skew
 from hpfl.registry import Registry

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hpfl.data.cifar10 import CIFAR10
-from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Progress, to_float
+from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress, to_float
 from hpfl.data.federated import FederatedData
 from hpfl.data.mini import MNIST_MINI
 from hpfl.data.mnist import MNIST
 from hpfl.data.own_files import read_folder
 from hpfl.registry import Registry, UnknownNameError
 
-__all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "Progress", "load_dataset", "to_float"]
+__all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "DownloadProgress", "load_dataset", "to_float"]
 
 DATASETS: Registry[DatasetSpec] = Registry("data set", plural="datasets", called=())
 for _spec in (MNIST_MINI, MNIST, CIFAR10):
@@ -55,7 +55,7 @@ def names_part(name: str) -> bool:
 
 
 def load_dataset(
-    name: str, data_dir: Path | None = None, *, progress: Progress | None = None, options: Any = None
+    name: str, data_dir: Path | None = None, *, progress: DownloadProgress | None = None, options: Any = None
 ) -> Dataset:
     """The named data set from `data_dir` (default `HPFL_DATA_DIR`), else from the cache, else downloaded.
 

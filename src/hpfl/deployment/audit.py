@@ -58,7 +58,6 @@ class AuditLog:
         self._out = out
         self._mode = mode
         self._log = out / LOG
-        self._round: Uploaded | None = None
 
     def start(self, model: NamedModel, *, rule: Mapping[str, Any] | None = None) -> None:
         """The model that the rounds from here on begin with, and what the combine rule remembers then."""
@@ -69,15 +68,8 @@ class AuditLog:
         file = self._keep(f"start-{tag.round:08d}-{name[:8]}", arrays)
         self._append({"kind": "start", "run": tag.run, "round": tag.round, "params": name, "rule": note, "file": file})
 
-    def uploaded(self, taken: Uploaded) -> None:
-        """A round's updates have come; the line is written when the model made of them is known."""
-        self._round = taken
-
-    def stepped(self, after: NamedModel, shares: Mapping[int, float]) -> None:
-        """The model that the round's updates have made, and each edge's share; before anybody computes on it."""
-        taken, self._round = self._round, None
-        if taken is None:
-            return
+    def stepped(self, taken: Uploaded, after: NamedModel, shares: Mapping[int, float]) -> None:
+        """A round's updates, the model that they have made, and each edge's share in the step."""
         parts, tag, name = taken.parts, after.tag, after.tag.base.hex()
         stack = {"updates": np.stack([part.update for part in parts])} if parts else {}
         file = self._keep(f"round-{tag.round:08d}-{name[:8]}", stack)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from hpfl.assembly import bits_on_air, cloud_settings, make_radio, start_state, torch_dtype
 from hpfl.config import Experiment
-from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.node import SharedWork
@@ -30,9 +29,7 @@ class Deployment:
     start: TrainState
 
 
-def build_deployment(
-    settings: CloudNodeSettings, experiment: SharedWork, loop: LoopThread, *, run: str, audit: AuditLog | None
-) -> Deployment:
+def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: LoopThread, *, run: str) -> Deployment:
     """Everything the cloud needs to play rounds with real edges; it does not listen yet."""
     config = experiment.config
     refuse_what_only_a_simulator_can(config)
@@ -55,7 +52,6 @@ def build_deployment(
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,
-        audit=audit,
         metrics=experiment.metrics,
     )
     params = experiment.task.initial_parameters(streams.at("model")).to(torch_dtype(config))

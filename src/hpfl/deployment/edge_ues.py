@@ -21,7 +21,7 @@ SOONER = 0.8
 _LEAST_SLOTS = 8
 """Updates that may be on their way in at once, however large they are."""
 
-Seconds = dict[int, tuple[float, float]]
+PlannedSeconds = dict[int, tuple[float, float]]
 """Planned seconds of each UE: computing, sending."""
 
 
@@ -68,7 +68,7 @@ class EdgeUes:
         return only is not None or not self.side.is_early
 
     async def collected(
-        self, tag: Tag, plan: Seconds, samples: Mapping[int, int], *, paced: bool, within_s: float
+        self, tag: Tag, plan: PlannedSeconds, samples: Mapping[int, int], *, paced: bool, within_s: float
     ) -> dict[int, float]:
         """Let the UEs in a plan deliver, into `combined`; the seconds each took, who is late is left out.
 

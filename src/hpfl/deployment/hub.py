@@ -12,9 +12,9 @@ import grpc
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import check_hello, check_name
 from hpfl.deployment.logs import log
-from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.security import proven_name, server_credentials, server_options
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
 from hpfl.deployment.stream import TierStream
 from hpfl.deployment.waiting import until

@@ -13,9 +13,9 @@ from typing import Any
 
 import tomlkit
 
-from hpfl.assembly import fitted
 from hpfl.config import Config, ConfigError, load, resolve, to_toml, with_overrides
 from hpfl.data.sources import is_registered, load_dataset
+from hpfl.dealing import fitted
 from hpfl.deployment.certificates import init_authority, issue
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.environment import SUPERVISOR
@@ -43,7 +43,7 @@ class LocalOptions:
 
 
 @dataclass(frozen=True)
-class Node:
+class LocalNode:
     """One process to be."""
 
     name: str
@@ -57,7 +57,7 @@ class Node:
         return [sys.executable, "-c", _START, self.role, str(self.file)]
 
 
-def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
+def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[LocalNode]:
     """Write certificates, the experiment and every node's file into `folder`; the nodes, parents first."""
     for part in ("certs", "nodes", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
     counts = config.network.ues_of_edges
     ports = free_ports(1 + len(counts) + (1 + len(counts) if options.metrics else 0))
     authority = init_authority(folder / "certs")
-    nodes: list[Node] = []
+    nodes: list[LocalNode] = []
 
     def add(name: str, role: str, settings: dict[str, Any]) -> None:
         issue(authority, folder / "certs", name)
@@ -91,13 +91,13 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
     return nodes
 
 
-def laid_out(folder: Path) -> list[Node]:
+def laid_out(folder: Path) -> list[LocalNode]:
     """The nodes that `lay_out` wrote, parents first."""
     names = [path.stem for path in (folder / "nodes").glob("*.toml")]
     rank = {"cloud": 0, "edge": 1, "ue": 2}
     names.sort(key=lambda name: (rank[name.split("-")[0]], len(name), name))
     return [
-        Node(name, name.split("-")[0], folder / "nodes" / f"{name}.toml", folder / "logs" / f"{name}.jsonl")
+        LocalNode(name, name.split("-")[0], folder / "nodes" / f"{name}.toml", folder / "logs" / f"{name}.jsonl")
         for name in names
     ]
 
@@ -142,7 +142,7 @@ def free_ports(count: int) -> list[int]:
 class Supervisor:
     """Starts every node, starts again whoever dies before the run is over, and stops all at the end."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[LocalNode]) -> None:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.restarts: dict[str, int] = {node.name: 0 for node in nodes}
         self._nodes = {node.name: node for node in nodes}
@@ -200,9 +200,9 @@ class Supervisor:
             )
 
 
-def _written(folder: Path, name: str, role: str, settings: dict[str, Any], options: LocalOptions) -> Node:
+def _written(folder: Path, name: str, role: str, settings: dict[str, Any], options: LocalOptions) -> LocalNode:
     path = folder / "nodes" / f"{name}.toml"
     tls = {"ca": "../certs/ca.pem", "certificate": f"../certs/{name}.pem", "private_key": f"../certs/{name}.key"}
     document = {"name": name, **settings, "tls": tls, **({"timing": options.timing} if options.timing else {})}
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
-    return Node(name, role, path, folder / "logs" / f"{name}.jsonl")
+    return LocalNode(name, role, path, folder / "logs" / f"{name}.jsonl")

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.assembly import deal, fitted
 from hpfl.config import Experiment
 from hpfl.data.dataset import DatasetError, to_float
 from hpfl.data.own_files import NAMES, read_own
 from hpfl.data.sources import load_dataset
+from hpfl.dealing import deal, fitted
 from hpfl.registry import imported
 from hpfl.rng import Streams
 

@@ -14,10 +14,10 @@ from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
-from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Arrival, Tag, VectorSpec, encode

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray
-from hpfl.deployment.audit import Aggregated, AuditLog, Uploaded
+from hpfl.deployment.audit import Aggregated, Uploaded
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
@@ -49,7 +49,7 @@ class DeployedExecutor:
     settings: CloudNodeSettings
     outer_lr: float
     staleness_bound: int
-    audit: AuditLog | None = None
+    uploaded: Uploaded | None = None
     metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
     timings: list[Timing] = field(default_factory=list)
     figures: dict[int, Any] = field(default_factory=dict)
@@ -100,8 +100,7 @@ class DeployedExecutor:
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
         scale = self.settings.time_scale
         self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale))
-        if self.audit is not None:
-            self.audit.uploaded(self._uploaded(state, observation.model, plan, came, measured_s))
+        self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
@@ -133,11 +132,9 @@ class DeployedExecutor:
         """Whether the time of computing is the model's, and passes at the UEs before they send."""
         return self.settings.paced and not self.links.config.planning.sketches
 
-    def broadcast(self, state: TrainState, edges: BoolArray, shares: Mapping[int, float]) -> TrainState:
-        """Write down what was aggregated; send the new model to `edges`, whose updates are spent."""
+    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+        """Send the new model to `edges`, whose updates are spent."""
         model = self._named(state)
-        if self.audit is not None:
-            self.audit.stepped(model, shares)
         digests = _digests(state).copy()
         digests[edges] = np.frombuffer(model.tag.base, dtype=np.uint8)
         after = received(state.but(clock={**state.clock, _DIGEST: digests}), edges)

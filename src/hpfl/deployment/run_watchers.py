@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from hpfl.deployment.audit import AuditLog
-from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.logs import log
-from hpfl.deployment.metrics import Metrics
-from hpfl.deployment.real_executor import as_vector
+from hpfl.deployment.named_model import NamedModel
+from hpfl.deployment.real_executor import DeployedExecutor, as_vector
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 from hpfl.training.watching import Run, Watcher
@@ -25,16 +25,24 @@ class RunLog(Watcher):
 
 
 @dataclass(frozen=True)
-class AuditedStart(Watcher):
-    """Begins the audit of a run that starts or goes on. Rounds are logged by who aggregates, before a model leaves."""
+class Audited(Watcher):
+    """The audit of a run: what it starts with, and every round, before a checkpoint has it."""
 
     audit: AuditLog
-    cloud: Cloud
+    executor: DeployedExecutor
 
     def started(self, run: Run) -> None:
-        """Name the model that the run begins with."""
-        model = self.cloud.named(as_vector(run.state.params), round_number=run.state.round)
-        self.audit.start(model, rule=run.state.cloud_rule)
+        """Name the model that the run begins with, or goes on with."""
+        self.audit.start(self._model(run.state), rule=run.state.cloud_rule)
+
+    def round(self, state: TrainState, record: RoundRecord) -> None:
+        """The updates that came, what was made of them, and the share of each."""
+        assert self.executor.uploaded is not None
+        shares = dict(zip(record.aggregated, record.shares, strict=True))
+        self.audit.stepped(self.executor.uploaded, self._model(state), shares)
+
+    def _model(self, state: TrainState) -> NamedModel:
+        return self.executor.cloud.named(as_vector(state.params), round_number=state.round)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _EVERY_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class BoardRow:
     """One node; seconds are those of its last round, of the plan's clock."""
 
     node: str
@@ -62,13 +62,13 @@ class Board(Watcher):
         """Note how far the run is now."""
         self._rounds = (state.round, self._rounds[1])
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BoardRow]:
         """The cloud, the edges, the UEs."""
         done, total = self._rounds
         state = "finished" if done >= total > 0 else "running"
         seconds = (self._latest.planned_s, self._latest.measured_s) if self._latest else (None, None)
         received = sum(child.stream.received_bytes for child in self._cloud.hub.children.values())
-        first = Row(
+        first = BoardRow(
             node="cloud",
             state=state,
             round=done,
@@ -78,13 +78,13 @@ class Board(Watcher):
         )
         return [first, *map(self._edge_row, self._edges), *map(self._ue_row, self._ues)]
 
-    def _edge_row(self, name: str) -> Row:
+    def _edge_row(self, name: str) -> BoardRow:
         number = self._edges[name]
         child, held = self._cloud.hub.children.get(number), self._cloud.held.get(number)
         planned_s, measured_s = self._seconds.get(f"edge {number}", (None, None))
         uploading = held is not None and self._cloud.is_waiting_for(number)
         state = "absent" if child is None else "uploading" if uploading else "ready" if held else "computing"
-        return Row(
+        return BoardRow(
             node=name,
             state=state,
             round=held.tag.base_round if held else None,
@@ -94,11 +94,11 @@ class Board(Watcher):
             received_bytes=child.stream.received_bytes if child else 0,
         )
 
-    def _ue_row(self, name: str) -> Row:
+    def _ue_row(self, name: str) -> BoardRow:
         number = self._ues[name]
         held = next((h for h in self._cloud.held.values() if number in h.sketch.ues), None)
         planned_s, measured_s = self._seconds.get(f"ue {number}", (None, None))
-        return Row(
+        return BoardRow(
             node=name,
             state="ready" if held else "computing",
             round=held.tag.base_round if held else None,

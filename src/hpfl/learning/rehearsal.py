@@ -4,7 +4,6 @@ Inputs are drawn, so that no two numbers tie and nothing is flat; targets are th
 tenth of the loss away if that were linear: far enough to tell, near enough not to blow roundings up.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -17,6 +16,7 @@ from hpfl.learning.engine import Engine, Sums
 from hpfl.learning.general import GeneralEngine
 from hpfl.learning.metrics import DEFAULT_METRICS, figures_of
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.placement import Gram
 from hpfl.learning.task import Task
 
 _SIZES = np.array([3, 2])  # samples of the two UEs, of which the second is padded
@@ -26,8 +26,6 @@ _STEP = 0.1  # of the loss
 _MOST_EXACT = 10_000_000  # parameters, of which a rehearsal holds some twenty copies
 _BOUND = {torch.float64: 1e-6, torch.float32: 0.05}  # in float32 a rounding may turn a ReLU or a maximum
 _FLOOR = 1e-3  # of the whole update: what a part of it is compared with where it vanishes
-
-Gram = Callable[[Batch], Tensor]
 
 
 @dataclass(frozen=True)

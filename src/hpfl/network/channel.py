@@ -16,7 +16,7 @@ from hpfl.registry import Registry
 from hpfl.rng import Stream, Streams
 
 if TYPE_CHECKING:
-    from hpfl.network.options import FadingOptions
+    from hpfl.network.channel_options import FadingOptions
 
 Fading = Callable[[Stream, int], FloatArray]
 """Unit-mean power factors of `count` links, drawn from one stream."""
@@ -72,7 +72,7 @@ class PathLossAndFading:
         )
 
 
-@CHANNELS.register("path-loss-and-fading", options="hpfl.network.options:FadingOptions")
+@CHANNELS.register("path-loss-and-fading", options="hpfl.network.channel_options:FadingOptions")
 def path_loss_and_fading(settings: ChannelSettings, *, options: "FadingOptions") -> PathLossAndFading:
     """Path loss by distance times small-scale fading, drawn anew in every block for every link by itself."""
     return PathLossAndFading(settings=settings, fading=FADINGS.get(options.fading))

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpfl.arrays import FloatArray
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.path_losses import Site
 from hpfl.registry import part
 from hpfl.rng import Stream
@@ -39,7 +38,7 @@ class UrbanPathLoss:
             sees = stream.uniform(ground_m.size) < sight_probability(self.scenario, ground_m)
         return np.asarray(10.0 ** (-0.1 * self.loss_db(ground_m, sees)), dtype=np.float64)
 
-    def loss_db(self, ground_m: FloatArray, sees: NDArray[np.bool_]) -> FloatArray:
+    def loss_db(self, ground_m: FloatArray, sees: BoolArray) -> FloatArray:
         """Path loss of Table 7.4.1-1, without shadow fading."""
         space_m = np.hypot(ground_m, self.base_m - self.terminal_m)
         if self.scenario == "umi":

@@ -15,7 +15,7 @@ from hpfl.planning.set_plans import plan_for_set
 from hpfl.rng import Stream
 
 if TYPE_CHECKING:
-    from hpfl.planning.options import FastestOptions
+    from hpfl.planning.planner_options import FastestOptions
 
 
 def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "FastestOptions") -> tuple[Plan, Memory]:

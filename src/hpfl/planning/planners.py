@@ -33,12 +33,12 @@ PLANNERS.register("random", reads=("max_edges",))(within_float64(random))
 PLANNERS.register("shpfl", reads=("max_edges",))(within_float64(shpfl))
 PLANNERS.register("round-robin", reads=())(within_float64(round_robin))
 PLANNERS.register("random-cycle", reads=())(within_float64(random_cycle))
-PLANNERS.register("scripted", options="hpfl.planning.options:ScriptedOptions", reads=reads_of_script)(
+PLANNERS.register("scripted", options="hpfl.planning.planner_options:ScriptedOptions", reads=reads_of_script)(
     within_float64(scripted)
 )
-PLANNERS.register("fastest", options="hpfl.planning.options:FastestOptions", sketches=True, reads=("max_edges",))(
-    within_float64(fastest)
-)
+PLANNERS.register(
+    "fastest", options="hpfl.planning.planner_options:FastestOptions", sketches=True, reads=("max_edges",)
+)(within_float64(fastest))
 
 
 @overload

@@ -11,7 +11,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.flattened import flattened
 from hpfl.network.links import Links
-from hpfl.planning.arrays import usable
+from hpfl.planning.problem_arrays import usable
 from hpfl.records import PER_EDGE, PER_UE, Index, taken
 from hpfl.rng import Stream
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, FloatArray
 
-Place = Callable[[int], str]
+PlaceName = Callable[[int], str]
 
 SMALLEST, LARGEST = 1e-60, 1e60  # beyond these no unit makes sense
 MOST_WHOLE = float(2**53)
@@ -102,7 +102,7 @@ UE_FIELDS = {
 }
 
 
-def column(values: Sequence[object], field: Field, place: Place) -> FloatArray:
+def column(values: Sequence[object], field: Field, place: PlaceName) -> FloatArray:
     """The values as one array; the first that may not stand here is refused, with its place from `place(index)`."""
     if not set(map(type, values)) <= {int, float}:
         for index, value in enumerate(values):

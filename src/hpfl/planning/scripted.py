@@ -12,7 +12,7 @@ from hpfl.planning.set_plans import checked, plan_for_set
 from hpfl.rng import Stream
 
 if TYPE_CHECKING:
-    from hpfl.planning.options import ScriptedOptions
+    from hpfl.planning.planner_options import ScriptedOptions
 
 _NEXT = "next"
 

@@ -33,7 +33,7 @@ _LOOKS = 2  # sets looked at after each round of bounds
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The best set's allocation, its objective, and a bound on every set's."""
 
     allocation: Allocation
@@ -41,7 +41,7 @@ class Found:
     lower_bound: float
 
 
-def solve(task: SetChoice) -> Found:
+def solve(task: SetChoice) -> SearchResult:
     """The best set, certified; exact for up to `EXACT_UP_TO` edges."""
     best = Incumbent(task)
     ceiling = task.most_valuable()
@@ -52,7 +52,7 @@ def solve(task: SetChoice) -> Found:
     bound = _search(best, low_s, high_s) if low_s < high_s else np.inf
     if bound < best.cutoff:  # the search ended early: be no worse than the descent by single moves
         alternate(best)
-    return Found(best.best, best.objective, min(best.floor, best.cutoff, bound))
+    return SearchResult(best.best, best.objective, min(best.floor, best.cutoff, bound))
 
 
 def _first_looks(best: Incumbent) -> float:

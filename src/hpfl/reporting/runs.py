@@ -14,8 +14,8 @@ from hpfl.config import settings
 from hpfl.learning.method import METHODS
 from hpfl.reporting.folder import ROUNDS, RUN_ID, SUMMARY, UES
 from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
-from hpfl.reporting.summary import Row, evaluations
-from hpfl.reporting.targets import LOSS, Target
+from hpfl.reporting.summary import evaluations
+from hpfl.reporting.targets import LOSS, Row, Target
 
 _DEPLOYED = "run"
 

@@ -12,11 +12,10 @@ import torch
 from hpfl.arrays import FloatArray
 from hpfl.config import Experiment
 from hpfl.learning import DEFAULT_METRICS, BoundMetric
-from hpfl.reporting.targets import SUCCESSIVE, Reached, Target, configured
+from hpfl.reporting.targets import SUCCESSIVE, Reached, Row, Target, configured
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import RoundRecord
 
-Row = Mapping[str, Any]
 LOSSES = ("meta_loss", "loss", "personalised_test_loss", "test_loss")
 ACCURACIES = ("personalised_accuracy", "global_accuracy", "personalised_accuracy_p10")
 _FIRST_OF_UES = ("personalised_accuracy", "global_accuracy", "meta_loss", "loss")

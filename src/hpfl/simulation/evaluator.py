@@ -9,7 +9,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
 from hpfl.learning import BoundMetric, Computes, Evaluation, TestData
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_of
-from hpfl.training.kept import kept_of
+from hpfl.training.remembered import kept_of
 from hpfl.training.state import TrainState
 
 Told = Callable[[int, Evaluation, IntArray], None]

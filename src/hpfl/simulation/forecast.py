@@ -7,9 +7,8 @@ quantity is a closed form of what is left, so no step size enters.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpfl.arrays import BoolArray, FloatArray
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.channel import Gains
 from hpfl.network.cutoff import cut_s
 from hpfl.network.latency import rate_bps
@@ -130,7 +129,7 @@ def _sent(bits: FloatArray, rate: FloatArray, air_s: FloatArray, whole: BoolArra
     return np.where(whole, bits, np.minimum(rate * air_s, bits * (1.0 - _HAIR)))
 
 
-def _first(ends_s: FloatArray, edge_of: NDArray[np.int64], sends: BoolArray, heard: BoolArray, K: int) -> FloatArray:
+def _first(ends_s: FloatArray, edge_of: IntArray, sends: BoolArray, heard: BoolArray, K: int) -> FloatArray:
     """When each edge has its first update: 0 where it has one."""
     first_s = np.full(K, np.inf)
     np.minimum.at(first_s, edge_of[sends], ends_s[sends])
@@ -138,7 +137,7 @@ def _first(ends_s: FloatArray, edge_of: NDArray[np.int64], sends: BoolArray, hea
     return np.where(np.isinf(first_s), 0.0, first_s)
 
 
-def _anybody(ues: BoolArray, edge_of: NDArray[np.int64], K: int) -> BoolArray:
+def _anybody(ues: BoolArray, edge_of: IntArray, K: int) -> BoolArray:
     found = np.zeros(K, dtype=np.bool_)
     found[edge_of[ues]] = True
     return found

@@ -1,20 +1,16 @@
 """The updates of edges whose rounds start or lose UEs, and the models that edges still hold."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.learning import Computes
 from hpfl.rng import Streams
+from hpfl.training.clock import ClockMemory
 from hpfl.training.edge_round import EdgeSettings, Participants, edge_updates, member_weights
-from hpfl.training.kept import Remembered
-
-Memory = Mapping[str, NDArray[Any]]
+from hpfl.training.remembered import Remembered
 
 MODELS, MODEL_ROUNDS = "held/models", "held/rounds"
 
@@ -86,7 +82,7 @@ class Learners:
         self,
         pending: Pending,
         edges: BoolArray,
-        memory: Memory,
+        memory: ClockMemory,
         *,
         members: IntArray,
         edge_of: IntArray,
@@ -110,7 +106,7 @@ class Learners:
         return np.asarray(np.bincount(edge_of, weights=weights, minlength=num_edges), dtype=np.float64)
 
 
-def held_models(memory: Memory, params: torch.Tensor, *, this_round: int, base_round: IntArray) -> Memory:
+def held_models(memory: ClockMemory, params: torch.Tensor, *, this_round: int, base_round: IntArray) -> ClockMemory:
     """The models that some edge holds, each once, with this round's; a UE's loss makes its edge compute again."""
     rounds = memory[MODEL_ROUNDS].tolist() if MODELS in memory else []
     models = {number: memory[MODELS][row] for row, number in enumerate(rounds)}

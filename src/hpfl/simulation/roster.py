@@ -1,11 +1,8 @@
 """Who takes part: every edge round's UEs, from the moment it starts until its update is at the cloud or lost."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, IntArray
 from hpfl.network.availability import TwoState
@@ -16,9 +13,8 @@ from hpfl.network.radio import Recorded, Recorder
 from hpfl.network.sampling import Sampling, sampled
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
+from hpfl.training.clock import ClockMemory
 from hpfl.training.state import TrainState
-
-Memory = Mapping[str, NDArray[Any]]
 
 SERVES, AVAILABLE, MOVED, DISTANCE = "serves", "available", "moved_s", "distance_m"
 _WALK = "walk/"
@@ -39,7 +35,7 @@ class Roster:
     idle: BoolArray
     dropped: BoolArray
     num_lost: int
-    memory: Memory
+    memory: ClockMemory
 
 
 def everyone(fleet: Fleet, state: TrainState) -> Roster:
@@ -109,7 +105,7 @@ class Life:
         chosen = ues[sampled(self.sampling, edge_of_ue[ues], lots, num_edges=self.fleet.num_edges)]
         serves[chosen] = edge_of_ue[chosen]
 
-    def _present(self, state: TrainState) -> tuple[BoolArray, Memory]:
+    def _present(self, state: TrainState) -> tuple[BoolArray, ClockMemory]:
         if self.availability is None:
             return np.ones(self.fleet.num_ues, dtype=np.bool_), {}
         if not isinstance(self.availability, TwoState):
@@ -122,7 +118,7 @@ class Life:
             available = self.availability.step(before, lots)
         return available, {AVAILABLE: available}
 
-    def _walked(self, state: TrainState) -> tuple[IntArray, Memory]:
+    def _walked(self, state: TrainState) -> tuple[IntArray, ClockMemory]:
         """Each UE's edge; with mobility, after walking since the last plan, and where it has come to."""
         if self.mobility is None:
             return self.fleet.edge_of_ue, {}
@@ -136,11 +132,11 @@ class Life:
         return edge, walked | {MOVED: np.array([state.time_s]), DISTANCE: distance_m}
 
 
-def _walk_in(memory: Memory) -> Walk:
+def _walk_in(memory: ClockMemory) -> Walk:
     return Walk(**{name.removeprefix(_WALK): v for name, v in memory.items() if name.startswith(_WALK)})
 
 
-def walked_places(mobility: RandomWaypoint, fleet: Fleet, memory: Memory) -> Places:
+def walked_places(mobility: RandomWaypoint, fleet: Fleet, memory: ClockMemory) -> Places:
     """Where everything is: as far as the UEs had walked when the memory was made."""
     return mobility.places(_walk_in(memory), fleet, memory[DISTANCE])
 

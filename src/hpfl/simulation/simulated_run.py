@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from hpfl.assembly import (
-    Dealt,
     cloud_settings,
-    deal,
     fleet_spec,
     local_training,
     metrics_of,
@@ -22,6 +20,7 @@ from hpfl.assembly import (
 from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
+from hpfl.dealing import Dealt, deal
 from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
 from hpfl.learning.sending import Sending
 from hpfl.network.radio import Recorder
@@ -31,8 +30,8 @@ from hpfl.simulation.evaluator import Evaluator, Told
 from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import summary_columns
-from hpfl.training.kept import first_rows
 from hpfl.training.loop import Parts
+from hpfl.training.remembered import first_rows
 from hpfl.training.state import TrainState
 
 

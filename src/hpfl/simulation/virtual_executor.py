@@ -1,6 +1,5 @@
 """Plays a round in virtual time: real gradients, a drawn channel, a clock that only computes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -21,8 +20,8 @@ from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
 from hpfl.simulation.sketching import Sketching, computed, slowest
 from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
-from hpfl.training.kept import Remembered
 from hpfl.training.loop import received
+from hpfl.training.remembered import Remembered
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
 
 
@@ -145,9 +144,8 @@ class SimulatedExecutor:
             edge_rules=pending.remembered.rules,
         )
 
-    def broadcast(self, state: TrainState, edges: BoolArray, shares: Mapping[int, float]) -> TrainState:
+    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
         """Downlinks take no time in the paper's model (section 3.3)."""
-        del shares
         return received(state, edges)
 
     def _roster(self, state: TrainState) -> Roster:

@@ -15,12 +15,13 @@ import numpy as np
 import torch
 
 from hpfl.arrays import IntArray
-from hpfl.assembly import Dealt, deal, local_training, products, task_of, torch_dtype
+from hpfl.assembly import local_training, products, task_of, torch_dtype
 from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import as_labels, make_test_shards
 from hpfl.data.shards import Shards
 from hpfl.data.sources import load_dataset
+from hpfl.dealing import Dealt, deal
 from hpfl.experiment import Hooks, choose_device
 from hpfl.learning import Computes, TestData, make_cohort
 from hpfl.reporting.style import SERIES, percent_axis
@@ -29,7 +30,7 @@ from hpfl.simulation.simulated_run import build_simulation
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import name, panels
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.selection import MODES
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import bands, differences, distinct, where
@@ -113,13 +114,13 @@ def _arranged(inputs: Any, targets: Any, rows: IntArray, dataset: Dataset, shard
     return TestData(torch.from_numpy(to_float(dataset, inputs[rows])), torch.from_numpy(targets[rows]), shards)
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """The runs of figures 3 and 4 again, whose last models are then adapted in every way."""
     grid = [(data, system, planner) for data in scale.setups for system in SYSTEMS for planner in MODES]
     return [_probed(scale, data, seed, system, planner) for seed in seeds for data, system, planner in grid]
 
 
-def _probed(scale: Scale, data: str, seed: int, system: str, planner: str) -> Part:
+def _probed(scale: Scale, data: str, seed: int, system: str, planner: str) -> StudyPart:
     part = case(scale, data, seed, system=system, planner=planner)
     return replace(part, name=f"adaptation/{part.name}", probe=adapted_each_way)
 

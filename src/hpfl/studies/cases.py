@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpfl.config import Config, load
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 
 SHOWN: Mapping[str, str] = {"rho": "planning.rho", "labels_per_ue": "data.labels_per_ue"}
 """Labels that every case carries, varied or not, with their keys."""
@@ -57,7 +57,7 @@ def case(
     planner: str = "paper",
     rounds: int | None = None,
     vary: Mapping[str, Any] | None = None,
-) -> Part:
+) -> StudyPart:
     """The run of `system` with `planner` on `data`, with the keys in `vary` (`section.key`) changed.
 
     Equal runs have equal names, so that figures share them.
@@ -77,7 +77,7 @@ def case(
     labels: dict[str, Any] = {"data": config.data.dataset, "system": system, "planner": planner}
     for name, key in {**SHOWN, **{key.partition(".")[2]: key for key in wanted}}.items():
         labels[name] = value_of(config, key)
-    return Part(
+    return StudyPart(
         name="/".join([config.data.dataset, f"{system}-{planner}", *_slug(vary, rounds), f"seed-{seed}"]),
         labels={**labels, "seed": seed},
         config=config,

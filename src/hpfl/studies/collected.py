@@ -10,7 +10,7 @@ from hpfl.reporting import atomic
 from hpfl.studies.cases import Scale
 from hpfl.studies.catalogue import STUDIES
 from hpfl.studies.claims import Statement, controlled, judge
-from hpfl.studies.parts import Part, done
+from hpfl.studies.parts import StudyPart, done
 from hpfl.studies.runner import results
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.tables import write_rows
@@ -23,7 +23,7 @@ class Collected:
     """One study with what there is of it: runs found and wanted, tables, figures and statements."""
 
     study: Study
-    parts: Sequence[Part]
+    parts: Sequence[StudyPart]
     found: Sequence[Found]
     tables: Tables
     figures: Sequence[Path]
@@ -47,11 +47,11 @@ def _controlled(outcomes: list[Collected]) -> list[Collected]:
     return [replace(outcome, statements=[next(level) for _ in outcome.statements]) for outcome in outcomes]
 
 
-def _complete(parts: Sequence[Part], out: Path) -> bool:
+def _complete(parts: Sequence[StudyPart], out: Path) -> bool:
     return bool(parts) and all(done(part, out) is not None for part in parts)
 
 
-def _outcome(study: Study, parts: Sequence[Part], out: Path) -> Collected | None:
+def _outcome(study: Study, parts: Sequence[StudyPart], out: Path) -> Collected | None:
     found = results(parts, out)
     if not found:
         return None

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray
-from hpfl.data.dataset import Progress
+from hpfl.data.dataset import DownloadProgress
 from hpfl.data.sources import load_dataset
 from hpfl.experiment import choose_device
 from hpfl.learning.curvature import Landscape
 from hpfl.simulation.simulated_run import Simulation, build_simulation
 from hpfl.studies.theory_bounds import Constants, RunCourse
 from hpfl.studies.theory_constants import ConstantEstimate, Estimator
-from hpfl.studies.theory_replay import Recorded, Witness, difference, full_batch_cohort, read_run
+from hpfl.studies.theory_replay import RecordedRun, Witness, difference, full_batch_cohort, read_run
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
@@ -29,7 +29,7 @@ _VECTORS_PER_UE = 10  # parameter vectors of a UE that the estimates hold at onc
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class TheorySettings:
     """How much is estimated, and where."""
 
     points: int = 12
@@ -45,14 +45,14 @@ class Watching:
     told: Callable[[str], None] = lambda text: None
     advanced: Callable[[float], None] = lambda share: None
     should_stop: Callable[[], bool] = lambda: False
-    download: Progress | None = None
+    download: DownloadProgress | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """What was measured along a run, before anything is made of it."""
 
-    recorded: Recorded
+    recorded: RecordedRun
     course: RunCourse
     meta_secant: FloatArray  # [T]: largest |grad F_k(w_{t+1}) - grad F_k(w_t)| / |w_{t+1} - w_t| over edges
     deviation_sq: FloatArray  # [T + 1]: mean over edges of |grad F_k - grad F|^2
@@ -72,7 +72,7 @@ class Findings:
         return len(self.course.outer_lr)
 
 
-def examine(folder: Path, options: Options, watching: Watching | None = None) -> Findings:
+def examine(folder: Path, options: TheorySettings, watching: Watching | None = None) -> Findings:
     """Play a run again and measure it; stopped early, it tells of the rounds until then."""
     watching = watching or Watching()
     recorded = read_run(folder)
@@ -109,7 +109,12 @@ def points(count: int, rounds: int) -> tuple[int, ...]:
 
 
 def make_estimator(
-    recorded: Recorded, simulation: Simulation, witness: Witness, options: Options, *, told: Callable[[str], None]
+    recorded: RecordedRun,
+    simulation: Simulation,
+    witness: Witness,
+    options: TheorySettings,
+    *,
+    told: Callable[[str], None],
 ) -> Estimator:
     """The estimator of a run: all UEs, or as many as asked for and as fit the memory, drawn at random."""
     fleet, learning = simulation.fleet, recorded.config.learning
@@ -138,7 +143,7 @@ class _Playback:
     """Watches the replay: has every round measured, and the constants estimated at some."""
 
     def __init__(
-        self, recorded: Recorded, witness: Witness, estimator: Estimator, at: tuple[int, ...], watching: Watching
+        self, recorded: RecordedRun, witness: Witness, estimator: Estimator, at: tuple[int, ...], watching: Watching
     ) -> None:
         self.recorded, self.witness, self.estimator, self.at, self.watching = recorded, witness, estimator, at, watching
         self.estimates: list[ConstantEstimate] = []

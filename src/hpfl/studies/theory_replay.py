@@ -22,7 +22,7 @@ from hpfl.training.record import MEASURED_FIELDS, RoundRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedRun:
     """A run as its folder tells it."""
 
     folder: Path
@@ -35,7 +35,7 @@ class Recorded:
         return self.config.planning.staleness_bound
 
 
-def read_run(folder: Path) -> Recorded:
+def read_run(folder: Path) -> RecordedRun:
     """Configuration and records of a simulated run, finished or stopped."""
     if not folder.is_dir():
         raise OutputError(f"{folder} is not a folder of results; `hpfl run` makes one")
@@ -50,7 +50,7 @@ def read_run(folder: Path) -> Recorded:
         )
     if not (folder / CONFIG).is_file():
         raise OutputError(f"{folder / CONFIG} is missing; a run is played again from it")
-    return Recorded(folder=folder, config=resolve(load(folder / CONFIG)), records=records)
+    return RecordedRun(folder=folder, config=resolve(load(folder / CONFIG)), records=records)
 
 
 def full_batch_cohort(config: Experiment, simulation: Simulation, dataset: Dataset, device: torch.device) -> Cohort:

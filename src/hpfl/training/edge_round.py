@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning import Computes, Kept
+from hpfl.learning import CohortUpdates, Computes, Kept
 from hpfl.rng import Streams
 from hpfl.training.combine import Combine, CombineError, Contribution, RuleState, combined
 
@@ -95,11 +95,11 @@ def edge_updates(
     total: torch.Tensor | None = None
     start = params
     for edge_round in range(settings.edge_rounds):
-        draws = _Draws(streams, draw_key(base_round, edge_round))
+        asking = _Asking(cohort, streams, draw_key(base_round, edge_round))
         if settings.combine is None:
-            result = _added_up(cohort, start, who, draws)
+            result = _added_up(asking, start, who)
         else:
-            result = _all_at_once(cohort, start, who, draws, settings)
+            result = _all_at_once(asking, start, who, settings)
         if settings.edge_rounds == 1:
             return result
         total = result.update if total is None else total + result.update
@@ -115,31 +115,35 @@ def squared_norms(updates: torch.Tensor) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class _Draws:
-    """Where an edge round's draws come from."""
+class _Asking:
+    """Who is asked for updates in an edge round, and where its draws come from."""
 
+    cohort: Computes
     streams: Streams
     key: int
 
+    def updates(self, start: torch.Tensor, who: Participants, *, keep_per_ue: bool = False) -> CohortUpdates:
+        """The updates of UEs from `start`, [P] or a row for each edge."""
+        return self.cohort.updates(
+            start,
+            ues=who.ues,
+            groups=who.edge_of,
+            num_groups=who.num_edges,
+            weights=who.weights,
+            streams=self.streams,
+            key=self.key,
+            kept=who.kept,
+            keep_per_ue=keep_per_ue,
+        )
 
-def _added_up(cohort: Computes, start: torch.Tensor, who: Participants, draws: _Draws) -> EdgeResult:
-    """The means over the edges' UEs, which the cohort adds up as it computes."""
-    result = cohort.updates(
-        start,
-        ues=who.ues,
-        groups=who.edge_of,
-        num_groups=who.num_edges,
-        weights=who.weights,
-        streams=draws.streams,
-        key=draws.key,
-        kept=who.kept,
-    )
+
+def _added_up(asking: _Asking, start: torch.Tensor, who: Participants) -> EdgeResult:
+    """The means over the edges' UEs, which are added up as they are computed."""
+    result = asking.updates(start, who)
     return EdgeResult(result.update, result.importance, result.kept, who.rules)
 
 
-def _all_at_once(
-    cohort: Computes, start: torch.Tensor, who: Participants, draws: _Draws, settings: EdgeSettings
-) -> EdgeResult:
+def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settings: EdgeSettings) -> EdgeResult:
     """What the rule makes of the updates of each edge's UEs, kept for as many edges at a time as memory allows."""
     assert settings.combine is not None
     counts = np.bincount(who.edge_of)
@@ -148,17 +152,7 @@ def _all_at_once(
     updates, rules, kept = [], [], who.kept.unwritten()
     for first, end in _stretches(counts, min(most, _MOST_ROWS)):
         some = who.of_edges(first, end)
-        own = cohort.updates(
-            start[first:end] if start.ndim == 2 else start,
-            ues=some.ues,
-            groups=some.edge_of,
-            num_groups=end - first,
-            weights=some.weights,
-            streams=draws.streams,
-            key=draws.key,
-            kept=some.kept,
-            keep_per_ue=True,
-        )
+        own = asking.updates(start[first:end] if start.ndim == 2 else start, some, keep_per_ue=True)
         assert own.per_ue is not None
         kept.write(np.flatnonzero((who.edge_of >= first) & (who.edge_of < end)), own.kept)
         for edge in range(end - first):

@@ -75,7 +75,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         edge_rules=_newest(state.edge_rules, observation.edge_rules, outcome.edge_rules),
     )
     told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
-    after = parts.executor.broadcast(played, told, taken.shares)
+    after = parts.executor.broadcast(played, told)
 
     evaluation = parts.evaluate(after)
     marks = chronicle(before, after, observation, outcome, told & ~aggregated)

@@ -6,14 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.links import Links
-from hpfl.planning.problem import Plan
+from hpfl.planning.problem import Memory, Plan
+from hpfl.training.clock import ClockMemory
 from hpfl.training.phases import Phases
-
-Memory = Mapping[str, Any]
 
 UNLESS_EMPTY = "unless empty"
 """Marks the fields of a state that a checkpoint holds only where something is in them."""
@@ -26,7 +24,7 @@ class TrainState:
     Edges that `awaiting` marks have just received `params` and not yet computed on it; the others hold a pending
     update computed from the model of `base_round`. `clock` is the executor's own memory (work in flight).
     `kept` are rows [N, ...] that UEs keep between rounds, `cloud_rule` and `edge_rules` are what the combine rules
-    remember, the latter by edge (`training/kept.py`). In most runs these three are empty.
+    remember, the latter by edge (`training/remembered.py`). In most runs these three are empty.
     """
 
     round: int
@@ -38,7 +36,7 @@ class TrainState:
     importance: FloatArray
     joules: FloatArray
     memory: Memory = field(default_factory=dict)
-    clock: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    clock: ClockMemory = field(default_factory=dict)
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     cloud_rule: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     edge_rules: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
@@ -89,7 +87,7 @@ class Observation:
     links: Links
     pending: torch.Tensor
     importance: FloatArray
-    clock: Mapping[str, NDArray[Any]]
+    clock: ClockMemory
     sketches: FloatArray | None = None
     spent_s: float = 0.0
     spent_bits: float = 0.0
@@ -115,7 +113,7 @@ class Outcome:
     latency_s: float
     uplink_bits: float
     joules: FloatArray
-    clock: Mapping[str, NDArray[Any]]
+    clock: ClockMemory
     pending: torch.Tensor | None = None
     importance: FloatArray | None = None
     dropped: BoolArray | None = None
@@ -137,8 +135,8 @@ class Executor(Protocol):
         """Carry out the uploads of a plan."""
         ...
 
-    def broadcast(self, state: TrainState, edges: BoolArray, shares: Mapping[int, float]) -> TrainState:
-        """Send the new model to `edges`, which await its computation; `shares` in the step are by arrived edge."""
+    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+        """Send the new model to `edges`, which await its computation."""
         ...
 
 

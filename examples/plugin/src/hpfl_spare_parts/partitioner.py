@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpfl import part
-from hpfl.data import PartitionError, PartitionSettings, Shards
+from hpfl.data import PartitionSettings, Shards, check_total
 from hpfl.options import Options, option
 from hpfl.rng import Streams
 
@@ -27,11 +27,12 @@ def strips(
     streams: Streams,
     options: StripsOptions,
 ) -> Shards:
-    """As many samples as are wanted, drawn at random, sorted by label and cut in strips: neighbours are alike."""
-    wanted = int(sizes.sum())
-    if wanted > len(targets):
-        raise PartitionError(f"strips of {wanted:,} samples are wanted, the data has {len(targets):,}")
-    drawn = streams.at("strips").permutation(len(targets))
-    label = targets[drawn[:wanted]] * (-1 if options.descending else 1)
-    order = np.concatenate([drawn[:wanted][np.argsort(label, kind="stable")], drawn[wanted:]])
-    return Shards(order, np.arange(len(sizes) + 1), np.cumsum(sizes) - sizes, sizes)
+    """Strips of the samples sorted by label, evenly spread over them: each UE has few labels, neighbours the same."""
+    if settings.disjoint:
+        check_total(sizes, len(targets))
+    mixed = streams.at("strips").permutation(len(targets))
+    order = mixed[np.argsort(targets[mixed] * (-1 if options.descending else 1), kind="stable")]
+    before = np.cumsum(sizes) - sizes
+    start = np.minimum(before * len(targets) // sizes.sum(), len(targets) - sizes)
+    shards = Shards(order, np.arange(len(sizes) + 1), start, sizes)
+    return shards.in_ue_order() if settings.disjoint else shards

@@ -8,9 +8,9 @@ from hpfl.reporting.style import MUTED, SERIES
 from hpfl.studies.beyond import less
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.curves import Line, draw_lines, name, panels
-from hpfl.studies.parts import Part
-from hpfl.studies.study import Found, Rows, Study, Tables
-from hpfl.studies.tabulate import EVALUATED, Row, bands, distinct, evaluations, finals, where
+from hpfl.studies.parts import StudyPart
+from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
+from hpfl.studies.tabulate import EVALUATED, bands, distinct, evaluations, finals, where
 
 OBJECTIVES = ("exact", "hessian-free", "first-order")
 PLANNERS: Mapping[str, Sequence[str]] = {"mnist": ("paper", "full"), "cifar10": ("paper",)}
@@ -20,7 +20,7 @@ _DASHES: Mapping[str, Any] = {"paper": "-", "full": (0, (3, 1.4))}
 _WIDTHS = {"exact": 3.0}
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """HPFL with each objective, with the proposed and full selection; the exact ones are those of figures 3 and 4."""
     grid = [
         (data, planner, objective)
@@ -53,12 +53,12 @@ def tables(found: Sequence[Found]) -> Tables:
     }
 
 
-def _places(rows: Rows) -> list[Row]:
+def _places(rows: Rows) -> list[TableRow]:
     pairs = dict.fromkeys((row["data"], row["planner"]) for row in rows)
     return [{"data": data, "planner": planner} for data, planner in pairs]
 
 
-def _from_exact(rows: Rows, place: Row, columns: Sequence[str]) -> Rows:
+def _from_exact(rows: Rows, place: TableRow, columns: Sequence[str]) -> Rows:
     """Each approximation less exact, paired by seed."""
     exact = where(rows, **place, objective="exact")
     return [
@@ -112,7 +112,7 @@ def _apart(axes: Any, rows: Rows) -> None:
     axes.set_ylabel("accuracy less exact's (points)")
 
 
-def _renamed(row: Row, column: str) -> Row:
+def _renamed(row: TableRow, column: str) -> TableRow:
     return row | {f"points{end}": row[f"{column}{end}"] for end in ("", "_low", "_high")}
 
 

@@ -16,7 +16,7 @@ from hpfl.learning import Kept
 from hpfl.learning.sending import Sending
 from hpfl.training.combine import RuleState
 
-Rows = Mapping[str, torch.Tensor]
+KeptRows = Mapping[str, torch.Tensor]
 Rules = Mapping[str, Mapping[str, RuleState]]
 
 NAMES = ("method", "uplink")
@@ -27,7 +27,7 @@ NOW, BEFORE = "now", "before"
 class Remembered:
     """What is kept by all UEs, and what the rules of all edges remember; most runs have neither."""
 
-    rows: Rows = field(default_factory=dict)
+    rows: KeptRows = field(default_factory=dict)
     rules: Rules = field(default_factory=dict)
 
     def of_ues(self, ues: IntArray, *, again: bool = False) -> Kept:
@@ -69,13 +69,13 @@ class Remembered:
         return Remembered(self.rows, {NOW: now, BEFORE: earlier})
 
 
-def first_rows(sending: Sending, params: torch.Tensor, num_ues: int) -> Rows:
+def first_rows(sending: Sending, params: torch.Tensor, num_ues: int) -> KeptRows:
     """What all UEs keep that begin with the model `params` [P]; nothing, where they keep nothing."""
     first = sending.first_rows(params, np.zeros(num_ues, dtype=np.int64))
     return {name: own.contiguous() for name in NAMES if (own := getattr(first, name)) is not None}
 
 
-def kept_of(rows: Rows, ues: IntArray | None) -> Kept:
+def kept_of(rows: KeptRows, ues: IntArray | None) -> Kept:
     """The rows of some UEs (None: all) as a cohort takes them."""
     kept = Kept(**{name: rows[name] for name in NAMES if name in rows})
     return kept if ues is None else kept.rows(ues)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from hpfl.learning import Kept
-from hpfl.training.kept import Remembered, kept_of
+from hpfl.training.remembered import Remembered, kept_of
 
 EVERYONE = Remembered({"method": torch.arange(4.0).reshape(4, 1)})
 
