@@ -51,6 +51,15 @@ def test_the_rooms_name_files_that_are_there(architecture):
     assert [name for name in absent if not any(PACKAGE.glob(f"{name}*"))] == []
 
 
+def test_the_types_are_in_the_files_that_are_named_for_them(architecture):
+    told = section(architecture, "The types that pass between rooms")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \(`([\w/]+\.py)`", told, flags=re.MULTILINE)
+    types = [(name, path) for names, path in rows for name in re.findall(r"\w+", names)]
+    assert len(types) > 10
+    absent = [(name, path) for name, path in types if f"class {name}" not in (PACKAGE / path).read_text("utf-8")]
+    assert absent == []
+
+
 def walked(folder):
     """The files that the second of three rounds opens, in this order."""
     found, rounds = {}, 0
