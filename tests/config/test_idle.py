@@ -38,6 +38,8 @@ def said(source="quickstart", *overrides, **more):
         (["life.sample_count=3", "life.sample_fraction=0.5"], "life.sample_fraction = 0.5 changes nothing"),
         (["life.idle_s=2.0"], "life.idle_s = 2.0 changes nothing: somebody is always there"),
         (["evaluation.target_loss=0.1", "evaluation.target_accuracy=0.8"], "evaluation.target_accuracy = 0.8"),
+        (["evaluation.metrics=test-loss", "evaluation.target_accuracy=0.8"], "gives personalised_accuracy"),
+        (["evaluation.metrics=accuracy", "evaluation.target_loss=0.1"], "gives personalised_test_loss"),
         (
             ["training.clock=event", "network.coherence_s=2.0", "network.coherence_rounds=3"],
             "network.coherence_rounds = 3 changes nothing",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpfl.config.given import name_of
-from hpfl.config.named import OPTIONS, slots_of
+from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import was
 from hpfl.config.resolved import Experiment
 from hpfl.config.whole import Config
@@ -134,6 +134,12 @@ def _no_inner_step(config: Config, owned: bool) -> str:
     return f"method {config.learning.method} does not adapt" if ignored else ""
 
 
+def _not_measured(config: Config, column: str) -> str:
+    chosen = rows_of(type(config.evaluation))["metrics"].chosen(config.evaluation.metrics)
+    there = any(column in part.traits["columns"] for part, _ in chosen)
+    return "" if there else f"no metric of evaluation.metrics gives {column}"
+
+
 _REASONS: dict[str, Reason] = {
     "planning.rho": _no_weighing,
     "planning.phi": _no_weighing,
@@ -150,9 +156,12 @@ _REASONS: dict[str, Reason] = {
         lambda c: (c.learning.inner_lr if c.evaluation.inner_lr == "auto" else c.evaluation.inner_lr) != 0,
         "evaluation.inner_lr is 0, so nothing is adapted",
     ),
-    "evaluation.target_accuracy": _only(
-        lambda c: c.evaluation.target_loss == 0, "evaluation.target_loss is the target"
+    "evaluation.target_accuracy": lambda config, owned: (
+        "evaluation.target_loss is the target"
+        if config.evaluation.target_loss
+        else _not_measured(config, "personalised_accuracy")
     ),
+    "evaluation.target_loss": lambda config, owned: _not_measured(config, "personalised_test_loss"),
     "learning.inner_lr": _no_inner_step,
     "learning.inner_steps": _no_adaptation,
     "learning.method_options.gradient": lambda config, owned: "" if _own(config) else _no_adaptation(config, owned),
