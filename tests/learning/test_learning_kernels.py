@@ -142,7 +142,7 @@ def test_kernels_evaluate_as_the_general_engine_does() -> None:
     test = TestData(example.inputs, example.targets, Segments(np.arange(8), np.arange(7), SIZES))
     figures = example.cohort(training(), device=DEVICE).evaluate(example.start, test, inner_lr=0.4, inner_steps=2)
     expected = example.cohort(training(), layerwise=False).evaluate(example.start, test, inner_lr=0.4, inner_steps=2)
-    for one, two in zip(vars(figures).values(), vars(expected).values(), strict=True):
+    for one, two in zip(figures.values(), expected.values(), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
@@ -178,7 +178,7 @@ def test_recorded_rounds_and_evaluations_equal_those_computed_at_once() -> None:
         torch.testing.assert_close(result, expected_update, rtol=1e-12, atol=1e-14)
         assert torch.equal(result, updates(fresh, start).update)  # so that a resumed run rounds as it would have
         figures, expected = (c.evaluate(start, test, inner_lr=0.4) for c in (cohort, at_once))
-        for one, two in zip(vars(figures).values(), vars(expected).values(), strict=True):
+        for one, two in zip(figures.values(), expected.values(), strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-12)
     assert cohort.replays
     assert cohort.evaluations
