@@ -182,10 +182,9 @@ def sample_cost(config: Experiment, task: Task, bits: int, example: tuple[torch.
 
 def touched_samples(config: Experiment, num_samples: IntArray, passes: float) -> FloatArray:
     """Samples a UE's edge phase is charged for: shards or batches, times passes, local iterations, edge rounds."""
-    training = local_training(config)
-    drawn = training.batch_size
-    per_step = passes * (num_samples if drawn is None else np.minimum(num_samples, drawn))
-    steps = training.local_steps * config.training.edge_rounds
+    drawn = config.learning.batch_size
+    per_step = passes * (np.minimum(num_samples, drawn) if drawn else num_samples)
+    steps = config.learning.local_steps * config.training.edge_rounds
     return np.asarray(per_step * steps, dtype=np.float64)
 
 

@@ -9,6 +9,19 @@ from hpfl.rng import Streams
 TARGETS = np.repeat(np.arange(10), 1200)
 
 
+def test_a_partitioner_that_answers_with_something_else_is_refused() -> None:
+    settings = PartitionSettings(labels_per_ue=2, concentration=0.5, disjoint=True, edge_skew=0.0)
+    with pytest.raises(PartitionError, match="answers with list; wanted Shards"):
+        make_shards(
+            lambda *given, **more: [1, 2],
+            TARGETS,
+            num_classes=10,
+            sizes=np.full(4, 10),
+            settings=settings,
+            streams=Streams(0),
+        )
+
+
 def divergence(counts: IntArray, edges: int) -> float:
     """Mean total-variation distance between an edge's label proportions and everybody's, from 0 to 1."""
     by_edge = counts.reshape(edges, -1, counts.shape[1]).sum(axis=1)

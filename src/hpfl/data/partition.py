@@ -65,6 +65,8 @@ def make_shards(
         raise PartitionError("every UE needs at least one sample: sizes must be a row of positive numbers")
     labels, classes = as_labels(targets), num_classes or 1
     shards = partition(labels, classes, sizes, settings=settings, streams=streams)
+    if not isinstance(shards, Shards):
+        raise PartitionError(f"partitioner {partitioner} answers with {type(shards).__name__}; wanted Shards")
     places = arrange_by_skew(shards.label_counts(labels, classes), settings.edge_skew, streams=streams)
     placed = shards.take(places)
     return placed.in_ue_order() if settings.disjoint else placed

@@ -99,6 +99,7 @@ class ChildSide:
         finally:
             self.link.stream = None
             self.uploads.cancel()
+            self.computing.wait_no_more()
         return self._done
 
     def _hello(self) -> bytes:

@@ -51,6 +51,10 @@ class Computing:
         elif self.is_new(tag):
             self._link.background.start("answer", self._link.decline(tag, "stale", "that model is not here"))
 
+    def wait_no_more(self) -> None:
+        """What was to be done when the computation is over is of no use: the parent is gone, and asks again."""
+        self._then = _nothing
+
     def forget(self) -> None:
         """What was held is of no use."""
         self.held = None

@@ -50,19 +50,16 @@ class OwnStore:
         path = self._path(tag)
         partial = path.with_name(f".{path.name}.partial")
         partial.write_bytes(safetensors.torch.save(rows))
-        descriptor = os.open(partial, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _synced(partial)
         partial.replace(path)
+        _synced(self._folder)
         self._forget(tag)
 
     def _forget(self, tag: Tag) -> None:
         known = self._known(tag)
         later = [place for place in known if place > _place(tag)]
         old = sorted(place for place in known if place <= _place(tag))[:-_FILES]
-        others = set(self._folder.glob("*.safetensors")) - set(known.values())
+        others = {*self._folder.glob("*.safetensors"), *self._folder.glob(".*.partial")} - set(known.values())
         for path in [*(known[place] for place in [*later, *old]), *others]:
             path.unlink(missing_ok=True)
 
@@ -77,6 +74,15 @@ class OwnStore:
             _, base_round, edge_round = path.stem.split("-")
             found[int(base_round), int(edge_round)] = path
         return found
+
+
+def _synced(path: Path) -> None:
+    """Wait until a file's content, or a folder's names, have reached the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _place(tag: Tag) -> tuple[int, int]:

@@ -19,10 +19,11 @@ from hpfl.training.edge_round import draw_key
 
 @dataclass(frozen=True)
 class OwnUpdate:
-    """An update as it is sent, and its sketch."""
+    """An update as it is sent, its sketch, and what the UE keeps once it counts (None: nothing)."""
 
     packed: Vector
     sketch: FloatArray
+    kept: Kept | None = None
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,16 @@ class OwnUpdates:
     store: OwnStore
 
     def made(self, tag: Tag, params: Vector) -> OwnUpdate:
-        """An update that no parent would refuse, and its sketch; what is kept is on the disk before it can be sent."""
+        """An update that no parent would refuse, and its sketch."""
         try:
             return self._plain(tag, params) if self.work.sending.is_plain else self._sent(tag, params)
         except NonFiniteUpdateError as error:
             raise RefusedError("nonfinite", str(error)) from None
+
+    def keep(self, tag: Tag, own: OwnUpdate) -> None:
+        """Put on the disk what is kept beside an update, before anybody hears of it."""
+        if own.kept is not None:
+            self.store.put(tag, own.kept)
 
     def figures(self, tag: Tag, params: Vector) -> FloatArray:
         """This UE's figures of the model of a tag, in the order of the experiment's columns."""
@@ -60,9 +66,8 @@ class OwnUpdates:
         draws = Draws(streams, key, np.array([self.number]), torch.device("cpu"))
         packed = self.work.ue_updates.packed(update, self._uplink_row(before), draws)
         check_update(packed.arrives, self.work.bounds)
-        if self._keeps:
-            self.store.put(tag, Kept(own, packed.kept))
-        return OwnUpdate(packed.message, self.learner.sketch(packed.arrives))
+        kept = Kept(own, packed.kept) if self._keeps else None
+        return OwnUpdate(packed.message, self.learner.sketch(packed.arrives), kept)
 
     def _uplink_row(self, before: Kept) -> torch.Tensor:
         """What the uplink kept; zeros of a UE that begins."""

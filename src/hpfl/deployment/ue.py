@@ -53,7 +53,9 @@ class Ue:
 
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Compute on a model and keep the update; its sketch."""
-        self._own = own = await self._in_thread(lambda: self._updates.made(tag, vector))
+        own = await self._in_thread(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
+        await self._in_thread(lambda: self._updates.keep(tag, own))
+        self._own = own
         weight = self._experiment.weight(self.num_samples)
         return pb.Sketch(values=numbers(own.sketch), weight=weight, num_samples=self.num_samples)
 
