@@ -34,9 +34,9 @@ import numpy as np
 from torch import nn
 
 from hpfl.deployment.bridge import LoopThread
-from hpfl.deployment.build import build_deployment
+from hpfl.deployment.deployed_run import build_deployment
 from hpfl.deployment.local import LocalOptions, lay_out, small_network
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.processes import run_edge
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, UeNodeSettings, read_settings
 from hpfl.deployment.ue import Ue
@@ -63,7 +63,7 @@ class Prepared:
 
     num_samples = 40
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: SharedWork) -> None:
         self._update = np.full(experiment.spec.length, 1e-3, dtype=experiment.spec.dtype)
 
     def update(self, params: np.ndarray, *, base_round: int, edge_round: int) -> np.ndarray:
@@ -76,7 +76,7 @@ class Prepared:
 async def swarm(files: list[str]) -> None:
     """Many UEs in one process, each with its own certificate, connection and stream."""
     settings = [read_settings(UeNodeSettings, Path(file)) for file in files]
-    experiment = Experiment(settings[0])
+    experiment = SharedWork(settings[0])
     prepared: Any = Prepared(experiment)
     await asyncio.gather(*(Ue(one, experiment, prepared).run() for one in settings))
 
@@ -90,8 +90,8 @@ def measured(name: str, *, edges: int, ues: int, rounds: int, processes: int, ch
         cloud_file, *edge_files = (node.file for node in nodes if node.role != "ue")
         ue_files = [str(node.file) for node in nodes if node.role == "ue"]
         settings = read_settings(CloudNodeSettings, cloud_file)
-        experiment = Experiment(settings)
-        deployment = build_deployment(settings, experiment, loop, run="benchmark", audit=None)
+        experiment = SharedWork(settings)
+        deployment = build_deployment(settings, experiment, loop, run="benchmark")
         deployment.executor.prepare(deployment.start)
         loop.run(deployment.cloud.start())
         waiting = loop.start(deployment.cloud.observe())
@@ -185,18 +185,18 @@ def attach_seconds(*, ues: int, processes: int) -> float:
 
 async def attached(file: str, wanted: int) -> None:
     """An edge that tells how long it took from the first UE to the last."""
-    from hpfl.deployment.flock import Flock
+    from hpfl.deployment.edge_ues import EdgeUes
 
     settings = read_settings(EdgeNodeSettings, Path(file))
-    flock = Flock(settings, Experiment(settings))
-    await flock.start(settings)
+    ues = EdgeUes(settings, SharedWork(settings))
+    await ues.side.start()
     began = None
-    while len(flock.hub.children) < wanted:
+    while len(ues.hub.children) < wanted:
         await asyncio.sleep(0.005)
-        if began is None and flock.hub.children:
+        if began is None and ues.hub.children:
             began = time.perf_counter()
     print(time.perf_counter() - (began or 0.0), flush=True)
-    await flock.hub.stop()
+    await ues.hub.stop()
 
 
 def started(*arguments: str) -> "subprocess.Popen[str]":

@@ -42,7 +42,7 @@ if importlib.util.find_spec("pydantic") is None:  # a bare GPU machine: the lear
     sys.modules["hpfl"] = types.ModuleType("hpfl")
     sys.modules["hpfl"].__path__ = [str(SOURCE / "hpfl")]
 
-from hpfl.learning import Cohort, LocalTraining, Task, TestData, make_task  # noqa: E402  after the path is set
+from hpfl.learning import Computes, LocalTraining, Task, TestData, make_cohort, make_task  # noqa: E402  after the path is set
 from hpfl.rng import Streams  # noqa: E402
 
 UES, EDGES = 200, 20
@@ -71,9 +71,9 @@ class Job:
     sizes: np.ndarray
     training: LocalTraining
 
-    def cohort(self, device: str, **options: Any) -> Cohort:
+    def cohort(self, device: str, **options: Any) -> Computes:
         shards = Shards.of(self.sizes)
-        return Cohort(
+        return make_cohort(
             self.task, self.training, inputs=self.inputs, targets=self.targets, shards=shards, device=device, **options
         )
 

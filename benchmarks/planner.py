@@ -21,9 +21,9 @@ from statistics import fmean, median
 
 import numpy as np
 
+from hpfl.planning.allocation import realise
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.baselines import equal_split
-from hpfl.planning.outcome import realise
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import RoundProblem
 from hpfl.rng import Streams

@@ -44,13 +44,13 @@ def seconds_per_round(config, *, with_planning):
     import torch
 
     from hpfl.data.sources import load_dataset
-    from hpfl.simulation.build import build_simulation
+    from hpfl.simulation.simulated_run import build_simulation
     from hpfl.training.loop import play_round
 
     dataset = load_dataset(config.data.dataset, os.environ.get("HPFL_DATA_DIR"))
     simulation = build_simulation(config, dataset, device=torch.device("cpu"), stopwatch=time.perf_counter)
     executor = replace(simulation.parts.executor, learners=NoLearning())
-    parts = replace(simulation.parts, executor=executor, evaluate=lambda params, number: None)
+    parts = replace(simulation.parts, executor=executor, evaluate=lambda state: None)
     state, best = simulation.start, float("inf")
     for _ in range(ROUNDS if config.network.num_ues > 10**5 else 10 * ROUNDS):
         began = time.perf_counter()

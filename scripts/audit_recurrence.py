@@ -1,4 +1,4 @@
-"""Recompute a deployed run from its audit log, without any of the code that produced it.
+"""Recompute a deployed run from its audit log: with the combine rule "mean", without any of the code that produced it.
 
     .venv/bin/python scripts/audit_recurrence.py RUN_FOLDER
 
@@ -9,7 +9,9 @@ For every round in `audit.jsonl` the script reads the updates that were aggregat
 with sums in float64, in the logged order, rounded once to the model's precision (`factor` is 1 but where the experiment
 discounts stale updates; it multiplies in the model's precision; `outer_lr` includes a planner's own scale of the step)
 
-and compares it with the logged digest, bit for bit. It also checks that the rounds follow each other, that
+and compares it with the logged digest, bit for bit, and each update's share in the step with the logged one. Where
+another package's combine rule takes the place of the sum, that rule is called (`hpfl.training.combine.COMBINES`), with
+the state that it has left behind since the logged start. It also checks that the rounds follow each other, that
 every update is the one whose digest was logged, that no edge's update on one base was counted twice and that none was
 computed on a model that did not exist yet. Where a killed cloud repeated rounds, those it repeated are checked too and
 reported as superseded. Newer checkpoints must hold the recomputed parameters.
@@ -18,7 +20,9 @@ reported as superseded. Newer checkpoints must hold the recomputed parameters.
 import hashlib
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -30,6 +34,17 @@ class AuditError(Exception):
 
 def digest(vector: np.ndarray) -> str:
     return hashlib.blake2b(np.ascontiguousarray(vector).data, digest_size=16).hexdigest()
+
+
+def rule_digest(remembered: Any, name: str = "") -> str:
+    """A digest of what a combine rule remembers: tensors, arrays and plain values by name."""
+    if isinstance(remembered, Mapping):
+        parts = [rule_digest(remembered[key], f"{name}/{key}") for key in sorted(remembered)]
+        return hashlib.blake2b("".join(parts).encode(), digest_size=16).hexdigest()
+    if hasattr(remembered, "dtype"):
+        array = np.asarray(remembered)
+        return f"{name} {array.dtype} {array.shape} {digest(array)};"
+    return f"{name} {json.dumps(remembered)};"
 
 
 def lines_of(log: Path) -> list[dict]:
@@ -52,26 +67,71 @@ def lines_of(log: Path) -> list[dict]:
     return entries
 
 
-def recomputed(params: np.ndarray, entry: dict, folder: Path) -> np.ndarray:
-    """The model after one logged round."""
+def rule_of(entry: dict) -> tuple[str, dict]:
+    """The name and the options of a round's combine rule; older logs have the name alone."""
+    rule = entry.get("combine") or {"name": entry["aggregation"], "options": {}}
+    return rule["name"], rule["options"]
+
+
+def mean_of(updates: list[np.ndarray], weights: list[float]) -> tuple[np.ndarray, list[float]]:
+    """The mean by weight, added in the order given, and each update's share in it."""
+    total = sum(weights)
+    mean = np.zeros(updates[0].shape, dtype=np.float64)
+    for weight, update in zip(weights, updates, strict=True):
+        mean = mean + update.astype(np.float64) * (weight / total)
+    return mean, [weight / total for weight in weights]
+
+
+def combined_by(
+    rule: tuple[str, dict], updates: list[np.ndarray], entry: dict, state: Any
+) -> tuple[np.ndarray, list[float], Any]:
+    """What a combine rule of another package makes of the updates: direction, shares, and what it remembers now."""
+    import torch
+
+    from hpfl.training.combine import COMBINES, Contribution
+
+    name, options = rule
+    ages = [entry["round"] - 1 - base for base in entry["base_rounds"]]
+    came = zip(entry["members"], map(torch.from_numpy, updates), entry["weights"], ages, strict=True)
+    joined = COMBINES.get(name, **options)([Contribution(*one) for one in came], state)
+    return joined.direction.numpy(), joined.shares.tolist(), joined.state
+
+
+def remembered_at(entry: dict, arrays: dict[str, np.ndarray]) -> Any:
+    """What the combine rule remembered at a logged start."""
+    note = entry.get("rule") or {"kind": "json", "value": {}}
+    if note["kind"] == "json":
+        return note["value"]
+    import torch
+
+    from hpfl.training.written_state import put_together
+
+    return put_together("rule", note, {name: torch.from_numpy(array) for name, array in arrays.items()})
+
+
+def recomputed(params: np.ndarray, entry: dict, folder: Path, state: Any) -> tuple[np.ndarray, Any]:
+    """The model after one logged round, and what the combine rule remembers then."""
     if not entry["members"]:
-        return params
+        return params, state
     updates = load_file(folder / entry["file"])["updates"]
     for member, update, logged in zip(entry["members"], updates, entry["updates"], strict=True):
         if digest(update) != logged:
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not the one that was logged")
         if not np.isfinite(update).all():
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not finite")
-    if entry["aggregation"] != "mean":
-        raise AuditError(f"the rule {entry['aggregation']!r} is not the mean, and unknown here")
+    pairs = zip(updates, entry["factors"], strict=True)
+    scaled = [update if factor == 1 else update * update.dtype.type(factor) for update, factor in pairs]
+    rule = rule_of(entry)
+    if rule[0] == "mean":
+        direction, shares = mean_of(scaled, entry["weights"])
+    else:
+        direction, shares, state = combined_by(rule, scaled, entry, state)
+    found = [share * factor for share, factor in zip(shares, entry["factors"], strict=True)]
+    if entry.get("shares", found) != found:
+        raise AuditError(f"round {entry['round']}: the shares {entry['shares']} were logged; they are {found}")
     if entry["outer_lr"] == 0:
-        return params
-    total = sum(entry["weights"])
-    mean = np.zeros(params.shape, dtype=np.float64)
-    for weight, factor, update in zip(entry["weights"], entry["factors"], updates, strict=True):
-        scaled = update if factor == 1 else update * update.dtype.type(factor)
-        mean = mean + scaled.astype(np.float64) * (weight / total)
-    return (params.astype(np.float64) - entry["outer_lr"] * mean).astype(params.dtype)
+        return params, state
+    return (params.astype(np.float64) - entry["outer_lr"] * direction).astype(params.dtype), state
 
 
 def check_round(entry: dict, counted: dict[int, int]) -> None:
@@ -90,6 +150,8 @@ def audit(folder: Path) -> dict[str, int]:
     """Counts of what was checked; raises where the log does not hold."""
     params: np.ndarray | None = None
     chain: dict[int, str] = {}
+    rules: dict[int, str] = {}
+    state: Any = {}
     kept: dict[int, dict] = {}
     superseded = starts = 0
     run = None
@@ -99,25 +161,29 @@ def audit(folder: Path) -> dict[str, int]:
         run = entry["run"]
         if entry["kind"] == "start":
             starts += 1
-            params = load_file(folder / entry["file"])["params"]
+            arrays = load_file(folder / entry["file"])
+            params, state = arrays["params"], remembered_at(entry, arrays)
             if digest(params) != entry["params"]:
                 raise AuditError(f"the start at round {entry['round']} is not the model that was logged")
             if chain and chain.get(entry["round"]) != entry["params"]:
                 raise AuditError(f"the start at round {entry['round']} is not the model of that round")
+            if rules.get(entry["round"], rule_digest(state)) != rule_digest(state):
+                raise AuditError(f"the start at round {entry['round']} is not what the rule remembered of that round")
             for later in [number for number in kept if number > entry["round"]]:
-                del kept[later], chain[later]
+                del kept[later], chain[later], rules[later]
                 superseded += 1
-            chain[entry["round"]] = entry["params"]
+            chain[entry["round"]], rules[entry["round"]] = entry["params"], rule_digest(state)
             expected = entry["round"] + 1
             continue
         if params is None or entry["round"] != expected:
             raise AuditError(f"round {entry['round']} is logged where round {expected} was due")
         if digest(params) != entry["before"]:
             raise AuditError(f"round {entry['round']} does not begin with the model of the round before")
-        params = recomputed(params, entry, folder)
+        params, state = recomputed(params, entry, folder, state)
         if digest(params) != entry["after"]:
             raise AuditError(f"round {entry['round']}: the recurrence gives another model than was logged")
         chain[entry["round"]], kept[entry["round"]] = entry["after"], entry
+        rules[entry["round"]] = rule_digest(state)
         expected = entry["round"] + 1
     counted: dict[int, int] = {}
     for number in sorted(kept):

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hpfl.assembly import fleet_spec, path_losses
+from hpfl.assembly import fleet_spec, make_radio
 from hpfl.config import load, resolve
-from hpfl.network.channel import FADINGS
 from hpfl.network.latency import rate_bps
+from hpfl.network.places import places_at_rest
 from hpfl.network.topology import make_fleet
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.problem import RoundProblem
@@ -42,13 +42,8 @@ def gains(seed: int, round_number: int) -> tuple[np.ndarray, np.ndarray, np.ndar
     """Gains of all UEs' links and backhauls as a run of paper-mnist draws them, and each UE's edge."""
     config, streams = resolve(load("paper-mnist", overrides=[f"training.seed={seed}"])), Streams(seed)
     fleet = make_fleet(fleet_spec(config), np.ones(config.network.num_ues, dtype=np.int64), streams)
-    fading = FADINGS.get(config.network.fading)
-    paths = path_losses(config.network)
-    ue = paths[0].gain(fleet.ue_distance_m, streams.at("path/ue")) * fading(streams.at("fading/ue", round_number), 200)
-    edge = paths[1].gain(fleet.edge_distance_m, streams.at("path/edge")) * fading(
-        streams.at("fading/edge", round_number), 20
-    )
-    return ue, edge, fleet.edge_of_ue
+    drawn = make_radio(config).channel.gains(round_number, places_at_rest(fleet, streams), streams)
+    return drawn.ue, drawn.edge, fleet.edge_of_ue
 
 
 def broadcast_s(seed: int, round_number: int, hearers: np.ndarray) -> float:

@@ -60,7 +60,7 @@ def line_of_five(folder, progress):
 
 def test_a_run_without_accuracies_ends_with_its_losses(tmp_path, monkeypatch):
     spec = DatasetSpec("line", None, (5,), num_train=200, num_test=50, sample_bits=160, load=line_of_five)
-    monkeypatch.setitem(DATASETS._parts, "line", spec)
+    monkeypatch.setitem(DATASETS._parts, "line", DATASETS._made("line", spec, "elsewhere", None, {}))
     task = ["data.dataset=line", "learning.loss=mse", "data.partitioner=iid", "learning.outer_lr=0.01"]
     sets = [part for text in task for part in ("--set", text)]
     result = invoke("run", "quickstart", *SMALL, *sets, "--rounds", 2, "--out", tmp_path / "r")

@@ -194,6 +194,6 @@ def test_a_planner_that_breaks_the_cap_or_the_budget_is_refused_with_the_figures
         plan, memory = PLANNERS.get("full")(problem, memory, stream)
         return replace(plan, exceeds_cap=False), memory
 
-    monkeypatch.setitem(PLANNERS._parts, "crowded", crowded)
+    monkeypatch.setitem(PLANNERS._parts, "crowded", PLANNERS._made("crowded", crowded, "elsewhere", None, {}))
     said = refused(run(problem_file, "--planner", "crowded"))
     assert said.endswith("planner crowded schedules 3 edges of at most 2, and does not say so (exceeds_cap)")

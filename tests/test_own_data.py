@@ -7,7 +7,7 @@ import torch
 from torch.func import functional_call
 
 import hpfl
-from hpfl.config import load
+from hpfl.config import load, resolve
 from hpfl.deployment.own_data import own_data
 from hpfl.experiment import Hooks
 from hpfl.learning import make_task
@@ -160,11 +160,11 @@ def test_a_deployed_ue_has_the_samples_of_its_simulated_twin(tmp_path):
     data.save(tmp_path / "users")
     shaped = config(f"data.dataset=folder:{tmp_path / 'users'}", "network.edges=3", "network.ues_per_edge=[4, 4, 4]")
     for place, user in enumerate(np.argsort(EDGES, kind="stable")):
-        own = own_data("", shaped, place)
+        own = own_data("", resolve(shaped), place)
         np.testing.assert_array_equal(own.inputs, data.train[user][0])
         np.testing.assert_array_equal(own.test_targets, data.test[user][1])
     with pytest.raises(hpfl.DatasetError, match="has 12 UEs under 3 edges, the experiment 200 under 20"):
-        own_data("", config(f"data.dataset=folder:{tmp_path / 'users'}"), 0)
+        own_data("", resolve(config(f"data.dataset=folder:{tmp_path / 'users'}")), 0)
 
 
 def slopes(*, seed=1):

@@ -35,3 +35,17 @@ def test_entry_points_of_other_packages_are_found(monkeypatch):
 
     monkeypatch.setattr("hpfl.registry.entry_points", lambda group: [Point()] if group == "hpfl.things" else [])
     assert Registry("thing").get("theirs") == 42
+
+
+def test_a_part_of_another_package_that_cannot_be_imported_is_told_in_a_sentence(monkeypatch):
+    class Point:
+        name = "theirs"
+        value = "their_package:theirs"
+
+        def load(self):
+            raise ImportError("cannot import name 'Shard' from 'hpfl.data'")
+
+    monkeypatch.setattr("hpfl.registry.entry_points", lambda group: [Point()])
+    said = "thing 'theirs' of their_package:theirs cannot be imported: cannot import name 'Shard' from 'hpfl.data'"
+    with pytest.raises(UnknownNameError, match=said):
+        Registry("thing").get("theirs")

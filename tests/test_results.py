@@ -40,7 +40,7 @@ def folders(tmp_path_factory):
     kinds = {"classes-0": [], "classes-1": ["training.seed=1"], "line": LINE, "lively": LIVELY}
     with pytest.MonkeyPatch.context() as patch:
         spec = DatasetSpec("line", None, (5,), num_train=200, num_test=50, sample_bits=160, load=line_of_five)
-        patch.setitem(DATASETS._parts, "line", spec)
+        patch.setitem(DATASETS._parts, "line", DATASETS._made("line", spec, "elsewhere", None, {}))
         for name, changes in kinds.items():
             hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, *changes]), out=out / name, figures=False)
     return [out / name for name in kinds]

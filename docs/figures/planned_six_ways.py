@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hpfl.network.channel import PathLoss, rayleigh
-from hpfl.planning.planners import plan
-from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.network import PathLoss, rayleigh
+from hpfl.planning import Plan, RoundProblem, plan
 from hpfl.reporting.style import (
     BLUE,
     FAINT,

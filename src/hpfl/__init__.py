@@ -6,32 +6,56 @@ result = hpfl.run(config)
 result.rounds, result.summary
 """
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING
 
-from hpfl.config import Config, ConfigError, load, preset
-from hpfl.data.dataset import DatasetError
-from hpfl.data.federated import FederatedData
-from hpfl.experiment import Hooks, RunResult, run
-from hpfl.planning.checking import PlanError
-from hpfl.planning.fields import ProblemError
-from hpfl.planning.planners import PLANNERS, plan
-from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.lazy import offered
+
+if TYPE_CHECKING:
+    from hpfl.config import Config, ConfigError, Experiment, load, preset, resolve
+    from hpfl.data.dataset import DatasetError
+    from hpfl.data.federated import FederatedData
+    from hpfl.experiment import Hooks, run
+    from hpfl.options import Options, option
+    from hpfl.planning import PLANNERS, Plan, PlanError, ProblemError, RoundProblem, plan
+    from hpfl.registry import part
+    from hpfl.training.watching import RunResult, Watcher
+
+__version__ = "0.1.0"
 
 __all__ = [
     "PLANNERS",
     "Config",
     "ConfigError",
     "DatasetError",
+    "Experiment",
     "FederatedData",
     "Hooks",
+    "Options",
     "Plan",
     "PlanError",
     "ProblemError",
     "RoundProblem",
     "RunResult",
+    "Watcher",
     "__version__",
     "load",
+    "option",
+    "part",
     "plan",
     "preset",
+    "resolve",
     "run",
 ]
+
+_KNOWN_BY = {
+    "hpfl.config": ("Config", "ConfigError", "Experiment", "load", "preset", "resolve"),
+    "hpfl.data.dataset": ("DatasetError",),
+    "hpfl.data.federated": ("FederatedData",),
+    "hpfl.experiment": ("Hooks", "run"),
+    "hpfl.options": ("Options", "option"),
+    "hpfl.planning": ("PLANNERS", "Plan", "PlanError", "ProblemError", "RoundProblem", "plan"),
+    "hpfl.registry": ("part",),
+    "hpfl.training.watching": ("RunResult", "Watcher"),
+}
+
+__getattr__, __dir__ = offered(__name__, _KNOWN_BY)  # planning starts without PyTorch

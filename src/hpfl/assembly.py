@@ -1,147 +1,49 @@
-"""What a configuration means for simulated and real runs alike: constants, machines, who has which data."""
+"""What a configuration means for simulated and real runs alike: constants, machines, parts."""
 
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Any, Literal
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from hpfl.config import Config, ConfigError, NetworkConfig, validated
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
-from hpfl.data.dataset import Dataset, Owners
-from hpfl.data.owned import own_shards
-from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
-from hpfl.data.sources import is_registered
-from hpfl.learning import LocalTraining, Products, Task, counted_passes, make_task
-from hpfl.network.channel import PathGain, PathLoss
-from hpfl.network.distributions import whole_numbers
-from hpfl.network.sionna_paths import SionnaPathLoss
+from hpfl.learning import BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
+from hpfl.learning.sending import Sending
+from hpfl.learning.uplink import Uplink
+from hpfl.network.channel import ChannelSettings
+from hpfl.network.path_losses import PathGain, Site
+from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
-from hpfl.network.tr38901 import UrbanPathLoss
-from hpfl.planning.estimates import UNPRICED
-from hpfl.planning.scripted import SCRIPT
-from hpfl.rng import Streams
-from hpfl.training.cloud import CloudSettings
+from hpfl.training.cloud_step import CloudSettings
+from hpfl.training.combine import COMBINES
+from hpfl.training.edge_round import EdgeSettings
+from hpfl.training.evaluation_summary import summary_columns
+from hpfl.training.record import check_columns
 from hpfl.training.state import TrainState, initial_state
-from hpfl.units import db_to_linear
+from hpfl.training.watching import Watcher
+from hpfl.units import dbm_to_w
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-_BASE_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dealt:
-    """Who has which samples: training and test shards, and how many of each label a UE has.
-
-    `ue_numbers` is what the samples' owners call each UE, which differs where they are not sorted by edge; `tests`
-    says how the test samples came about.
-    """
-
-    shards: Shards
-    test_shards: Shards
-    label_counts: IntArray
-    ue_numbers: IntArray
-    tests: str
-
-
-def fitted(config: Config, dataset: Dataset) -> Config:
-    """The configuration with what own samples say of themselves: their signature, and the UEs and edges they make."""
-    if is_registered(config.data.dataset):
-        return config
-    tree, signature = config.model_dump(), dataset.signature
-    if config.data.signature not in {"", signature}:
-        raise ConfigError(
-            f'data.signature is "{config.data.signature}"; the samples of {config.data.dataset} have "{signature}", so '
-            'they are others than were meant: data.signature = "" takes them as they are'
-        )
-    tree["data"]["signature"] = signature
-    if dataset.owners is not None:
-        tree["network"].update(_shape(config.network, dataset.owners))
-    return validated(tree).like(config)
-
-
-def _shape(network: NetworkConfig, owners: Owners) -> dict[str, Any]:
-    """Edges and the UEs under each: as the samples' owners sit, all under one where the one edge is the cloud."""
-    count = len(owners.sizes)
-    if not network.backhaul:
-        return {"edges": 1, "ues_per_edge": count}
-    if owners.edge_of_ue is not None:
-        counts = np.bincount(owners.edge_of_ue).tolist()
-        return {"edges": len(counts), "ues_per_edge": counts[0] if len(set(counts)) == 1 else counts}
-    if count != network.num_ues:
-        raise ConfigError(
-            f"the data set has {count} UEs, the network {network.num_ues} (network.edges = {network.edges}, "
-            f"network.ues_per_edge = {network.ues_per_edge}); make them agree, or say who sits where with edge_of_ue"
-        )
-    return {}
-
-
-def deal(config: Config, dataset: Dataset, streams: Streams) -> Dealt:
-    """Deal the training and test samples among the UEs, or leave them with their owners."""
-    if dataset.owners is not None:
-        return _owned(dataset, dataset.owners, streams)
-    uniforms = streams.at("samples").uniform(config.network.num_ues)
-    shards = make_shards(
-        config.data.partitioner,
-        dataset.targets,
-        num_classes=dataset.num_classes,
-        sizes=whole_numbers(distribution(config.data.samples_per_ue), uniforms),
-        settings=PartitionSettings(
-            labels_per_ue=config.data.labels_per_ue,
-            concentration=config.data.concentration,
-            disjoint=config.data.disjoint,
-            edge_skew=config.data.edge_skew,
-        ),
-        streams=streams,
-    )
-    counts = shards.label_counts(as_labels(dataset.targets), dataset.num_classes or 1)
-    test_shards = make_test_shards(
-        dataset.test_targets, counts, test_samples=config.evaluation.test_samples, streams=streams
-    )
-    return Dealt(
-        shards=shards,
-        test_shards=test_shards,
-        label_counts=counts,
-        ue_numbers=np.arange(shards.num_ues),
-        tests=f"{config.evaluation.test_samples} of the data set's test samples per UE, drawn in the proportions of "
-        "its training labels; UEs may share them",
-    )
-
-
-def _owned(dataset: Dataset, owners: Owners, streams: Streams) -> Dealt:
-    """Everybody's own samples, with the UEs sorted by edge as the network wants them."""
-    count = len(owners.sizes)
-    edges = np.zeros(count, dtype=np.int64) if owners.edge_of_ue is None else owners.edge_of_ue
-    places = np.argsort(edges, kind="stable")
-    shards, test_shards = own_shards(owners, places, streams)
-    drawn = f"{owners.held_out:g} of each UE's own samples, held out of its training"
-    return Dealt(
-        shards=shards,
-        test_shards=test_shards,
-        label_counts=shards.label_counts(as_labels(dataset.targets), dataset.num_classes or 1),
-        ue_numbers=places,
-        tests="each UE's own test samples" if owners.test_sizes is not None else drawn,
-    )
-
-
-def task_of(config: Config, *, input_shape: tuple[int, ...], num_outputs: int) -> Task:
+def task_of(config: Experiment, *, input_shape: tuple[int, ...], num_outputs: int) -> Task:
     """The model and the loss of a configuration for inputs of a shape."""
     for key, value in (("learning.model", config.learning.model), ("learning.loss", config.learning.loss)):
         if isinstance(value, str) and value.startswith(GIVEN):
             raise ConfigError(
                 f'{key} is "{value}": it was handed over in Python; assign it again, or name module:callable'
             )
-    return make_task(config.learning.model, config.learning.loss, input_shape=input_shape, num_outputs=num_outputs)
+    model, loss = config.part("learning.model"), config.part("learning.loss")
+    return make_task(model, loss, input_shape=input_shape, num_outputs=num_outputs)
 
 
-def fleet_spec(config: Config) -> FleetSpec:
+def fleet_spec(config: Experiment) -> FleetSpec:
     """The distributions machines are drawn from."""
     network = config.network
     return FleetSpec(
@@ -155,58 +57,111 @@ def fleet_spec(config: Config) -> FleetSpec:
     )
 
 
-def path_losses(network: NetworkConfig) -> tuple[PathGain, PathGain]:
-    """Mean gains by distance: between UEs and edges, and between edges and the cloud."""
-    return (
-        _path(network, network.ue_path_loss, gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
-        _path(network, network.edge_path_loss, gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
+def make_radio(config: Experiment) -> Radio:
+    """The radio of an experiment: its channel on its path losses, its noise, and how long a fade lasts."""
+    network = config.network
+    paths = ChannelSettings(
+        ue_path=_path(config, "ue_path_loss", gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
+        edge_path=_path(config, "edge_path_loss", gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
+    )
+    return Radio(
+        channel=config.made("network.channel", paths),
+        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
+        coherence_rounds=network.coherence_rounds,
+        coherence_s=network.coherence_s,
     )
 
 
-def _path(network: NetworkConfig, name: str, *, gain_db: float, terminal_m: float) -> PathGain:
-    """The paper's power law, or TR 38.901's formulas with the base stations' usual heights."""
-    if name == "power-law":
-        return PathLoss(gain_at_1m_linear=db_to_linear(gain_db), exponent=network.path_loss_exponent)
-    scenario: Literal["umi", "uma"] = "umi" if name.endswith("umi") else "uma"
-    base_m, carrier_ghz = _BASE_HEIGHT_M[scenario], network.carrier_ghz
-    if not name.startswith("sionna"):
-        return UrbanPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
-    if find_spec("sionna") is None:
-        raise ConfigError(f"path loss {name} needs Sionna: pip install sionna-no-rt; {scenario} does without")
-    return SionnaPathLoss(scenario=scenario, carrier_ghz=carrier_ghz, base_m=base_m, terminal_m=terminal_m)
+def _path(config: Experiment, key: str, *, gain_db: float, terminal_m: float) -> PathGain:
+    site = Site(
+        gain_db=gain_db,
+        exponent=config.network.path_loss_exponent,
+        carrier_ghz=config.network.carrier_ghz,
+        terminal_m=terminal_m,
+    )
+    try:
+        made: PathGain = config.made(f"network.{key}", site)
+    except ImportError as error:  # it needs a package that is not there
+        raise ConfigError(str(error)) from error
+    return made
 
 
-def cloud_settings(config: Config) -> CloudSettings:
-    """The cloud's constants from a resolved configuration."""
-    assert not isinstance(config.planning.phi, str)
+def cloud_settings(config: Experiment) -> CloudSettings:
+    """The cloud's constants."""
     return CloudSettings(
         rounds=config.training.rounds,
         outer_lr=config.learning.outer_lr,
         bandwidth_hz=config.network.bandwidth_hz,
         rho=config.planning.rho,
-        phi=config.planning.phi,
+        phi=config.phi,
         max_edges=config.planning.max_edges,
         staleness_bound=config.planning.staleness_bound,
         broadcast=config.training.broadcast,
         trigger=config.training.trigger,
-        aggregation=config.training.aggregation,
+        combine=config.part("training.combine"),
         staleness_discount=config.training.staleness_discount,
     )
 
 
-def local_training(config: Config) -> LocalTraining:
-    """A UE's local steps from a configuration."""
+def local_training(config: Experiment) -> LocalTraining:
+    """A UE's local steps, as its method takes them."""
     learning = config.learning
-    return LocalTraining(
+    training = LocalTraining(
         inner_lr=learning.inner_lr,
         outer_lr=learning.outer_lr,
-        objective=learning.objective,
         inner_steps=learning.inner_steps,
         local_steps=learning.local_steps,
         batch_size=learning.batch_size or None,
         batches=learning.batches,
-        hessian_free_delta=learning.hessian_free_delta,
     )
+    method = config.made("learning.method")
+    return method.as_objective(training) if is_objective(method) else training
+
+
+def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
+    """What UEs keep and send, by their method and their uplink."""
+    uplink = Uplink.of(config.made_in_row("learning.uplink"))
+    return Sending.of(task.spec, _own_method(config), uplink, device)
+
+
+def _own_method(config: Experiment) -> Method | None:
+    """The method of an experiment; None stands for one that is an objective."""
+    method = config.made("learning.method")
+    return None if is_objective(method) else method
+
+
+class BitsOnAir(NamedTuple):
+    """Bits of a round's uploads: of a UE in all edge rounds, and of an edge (0 where the one edge is the cloud)."""
+
+    ue: float
+    edge: float
+
+
+def bits_on_air(config: Experiment, sending: Sending) -> BitsOnAir:
+    """What the uplink makes of the parameters that travel, and these as an edge sends them on."""
+    numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
+    return BitsOnAir(
+        ue=float(sending.uplink.bits(numbers, bits)) * config.training.edge_rounds,
+        edge=float(numbers * bits) if config.network.backhaul else 0.0,
+    )
+
+
+def edge_settings(config: Experiment, *, memory_gb: float) -> EdgeSettings:
+    """The edges' constants; a combine rule that needs all updates at once may take so much memory for them."""
+    training = config.training
+    streams = COMBINES.part(training.edge_combine).traits["streams"]
+    return EdgeSettings(
+        outer_lr=config.learning.outer_lr,
+        edge_rounds=training.edge_rounds,
+        weighting=training.weighting,
+        combine=None if streams else config.part("training.edge_combine"),
+        memory_gb=memory_gb,
+    )
+
+
+def watchers_of(config: Experiment, folder: Path | None) -> list[Watcher]:
+    """Those that the experiment names to watch a run whose results go to a folder."""
+    return [watcher for _, watcher in config.made_in_row("training.watchers", folder)]
 
 
 @dataclass(frozen=True)
@@ -217,38 +172,40 @@ class SampleCost:
     passes: float
 
 
-def sample_cost(config: Config, task: Task, bits: int, example: tuple[torch.Tensor, torch.Tensor]) -> SampleCost:
+def sample_cost(config: Experiment, task: Task, bits: int, example: tuple[torch.Tensor, torch.Tensor]) -> SampleCost:
     """One pass for each batch that is drawn, or all that a step is counted to take on an example (inputs, targets)."""
-    training = local_training(config)
+    training, method = local_training(config), _own_method(config)
     counted = config.learning.charged_passes == "counted"
-    passes = counted_passes(task, training, *example) if counted else float(len(training.roles))
-    return SampleCost(float(bits), passes)
+    drawn = float(len(roles_of(method, training)))
+    return SampleCost(float(bits), counted_passes(task, training, *example, method=method) if counted else drawn)
 
 
-def touched_samples(config: Config, num_samples: IntArray, passes: float) -> FloatArray:
+def touched_samples(config: Experiment, num_samples: IntArray, passes: float) -> FloatArray:
     """Samples a UE's edge phase is charged for: shards or batches, times passes, local iterations, edge rounds."""
-    training = local_training(config)
-    drawn = training.batch_size
-    per_step = passes * (num_samples if drawn is None else np.minimum(num_samples, drawn))
-    steps = training.local_steps * config.training.edge_rounds
+    drawn = config.learning.batch_size
+    per_step = passes * (np.minimum(num_samples, drawn) if drawn else num_samples)
+    steps = config.learning.local_steps * config.training.edge_rounds
     return np.asarray(per_step * steps, dtype=np.float64)
 
 
-def torch_dtype(config: Config) -> torch.dtype:
+def torch_dtype(config: Experiment) -> torch.dtype:
     """Precision of parameters and updates."""
     return torch.float64 if config.learning.dtype == "float64" else torch.float32
 
 
-def products(config: Config) -> Products:
+def products(config: Experiment) -> Products:
     """What a GPU may round the factors of products to."""
     dtype = config.learning.dtype
     return dtype if dtype == "tf32" or dtype == "bf16" else "full"  # noqa: PLR1714  the type checker follows this one
 
 
-def start_state(params: torch.Tensor, config: Config) -> TrainState:
-    """Round 0, with what planners `scripted` and `fastest` are told in their memory."""
-    state = initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)
-    told: dict[str, Any] = {SCRIPT: config.planning.script} if config.planning.script else {}
-    if config.planning.staleness_price == "none":
-        told[UNPRICED] = True
-    return state.but(memory=told)
+def metrics_of(config: Experiment) -> tuple[BoundMetric, ...]:
+    """What is measured on the UEs' test samples; every node derives the columns of its figures from these."""
+    metrics = tuple(BoundMetric.of(part, options) for part, options in config.chosen("evaluation.metrics"))
+    check_columns(summary_columns(metrics))
+    return metrics
+
+
+def start_state(params: torch.Tensor, config: Experiment) -> TrainState:
+    """Round 0."""
+    return initial_state(params, num_edges=config.network.edges, num_ues=config.network.num_ues)

@@ -1,160 +1,119 @@
-"""The front door: `hpfl run`, `hpfl plan`, `hpfl compare` and the rest."""
+"""The front door: `hpfl run`, `hpfl plan`, `hpfl compare` and the rest, each imported when it is called."""
 
-import math
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any
+from pkgutil import resolve_name
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from typer.core import TyperCommand, TyperGroup
 
 import hpfl
-from hpfl.cli_demo import demo_command
-from hpfl.cli_deploy import register as register_deployment
-from hpfl.cli_errors import refuse, reported
-from hpfl.cli_folders import home, own_folder, to_resume, unused
-from hpfl.cli_plan import plan_command
-from hpfl.cli_reproduce import reproduce_command
-from hpfl.cli_running import run_with_display
-from hpfl.cli_theory import theory_command
-from hpfl.cli_timeline import timeline_command
-from hpfl.config import SYSTEMS, Config, load, preset_names, preset_text, to_toml
-from hpfl.experiment import RunResult
-from hpfl.planning.planners import PLANNERS
-from hpfl.reporting.compare import compare_command_output
-from hpfl.reporting.formats import number
-from hpfl.reporting.style import refuse_unknown_kind
-from hpfl.reporting.targets import LOSS, Target
+
+
+class Command(NamedTuple):
+    """Where a command is, the line that `hpfl --help` says of it, and the end of its own help."""
+
+    place: str
+    help: str
+    epilog: str = ""
+
+
+COMMANDS = {
+    "run": Command(
+        "hpfl.cli_run:run_command",
+        "Train over a simulated mobile edge network and write the results to a folder.",
+        "Example: hpfl run quickstart --set planning.planner=random --rounds 50 --out runs/random",
+    ),
+    "demo": Command(
+        "hpfl.cli_demo:demo_command",
+        "Train HPFL and SHPFL over the same simulated network and compare the time each needs.",
+    ),
+    "plan": Command("hpfl.cli_plan:plan_command", "Choose who uploads this round and give every link its bandwidth."),
+    "compare": Command(
+        "hpfl.cli_compare:compare_command",
+        "Put several runs into one table and one figure.",
+        "Example: hpfl compare runs/hpfl runs/shpfl --target 0.9",
+    ),
+    "timeline": Command(
+        "hpfl.cli_timeline:timeline_command",
+        "Draw a run's timeline: every phase of every edge, and when the cloud aggregated.",
+        "Example: hpfl timeline runs/quickstart --rounds 1:20",
+    ),
+    "theory": Command(
+        "hpfl.cli_theory:theory_command",
+        "Check the paper's assumptions and Theorem 1 along a run, which is played again from its configuration.",
+        "Example: hpfl theory runs/quickstart --points 6",
+    ),
+    "reproduce": Command(
+        "hpfl.cli_reproduce:reproduce_command",
+        "Run the sweeps behind figures of the paper, draw them, judge its claims, and write one page: OUT/index.html.",
+        "Example: hpfl reproduce time-to-accuracy --quick",
+    ),
+    "presets": Command("hpfl.cli_show:presets_command", "List the presets, the systems and the planners."),
+    "parts": Command(
+        "hpfl.cli_parts:parts_command",
+        "List the parts that a configuration may name: planners, models, methods and the rest, with their options.",
+        "Example: hpfl parts planner",
+    ),
+    "show": Command(
+        "hpfl.cli_show:show_command",
+        "Print the whole configuration with units and meanings; it can be saved, changed and run.",
+        "Example: hpfl show paper-mnist --system hfl > my.toml",
+    ),
+    "deploy": Command("hpfl.cli_deploy:deploy_app", "Run a whole deployment: every node a process of its own."),
+    "certs": Command("hpfl.cli_deploy:certs_app", "Make the certificates with which nodes prove who they are."),
+    "cloud": Command(
+        "hpfl.cli_deploy:cloud_command",
+        "Run the cloud: wait for edges, plan and aggregate rounds, write the results.",
+        "Example: hpfl cloud cloud.toml",
+    ),
+    "edge": Command(
+        "hpfl.cli_deploy:edge_command",
+        "Run an edge: server to its UEs, client of the cloud. Ends when the run is over, or on SIGTERM.",
+        "Example: hpfl edge edge-0.toml",
+    ),
+    "ue": Command(
+        "hpfl.cli_deploy:ue_command",
+        "Run a UE: compute on the models its edge sends, upload when asked to. Its data never leave it.",
+        "Example: hpfl ue ue-0.toml   and, after training: hpfl ue ue-0.toml --adapt",
+    ),
+}
+"""In the order in which `hpfl --help` lists them."""
+
+_HOW: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": "rich"}
+
+
+class LazyCommands(TyperGroup):
+    """Lists commands by the table, and imports the one that is called: PyTorch takes a second to import."""
+
+    def __init__(self, **how: Any) -> None:
+        listed = {name: TyperCommand(name, help=command.help) for name, command in COMMANDS.items()}
+        super().__init__(**how | {"commands": listed})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, and the arguments left for it."""
+        name, _, left = super().resolve_command(ctx, args)
+        return name, None if name is None else real_command(name), left
+
+
+def real_command(name: str) -> Any:
+    """The command itself, or the group of commands."""
+    found = resolve_name(COMMANDS[name].place)
+    if isinstance(found, typer.Typer):
+        group = typer.main.get_group(found)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False, **_HOW)
+    alone.command(name, epilog=COMMANDS[name].epilog or None)(found)
+    return typer.main.get_command(alone)
+
 
 app = typer.Typer(
     name="hpfl",
+    cls=LazyCommands,
     help="Hierarchical personalised federated learning over mobile edge networks: plan rounds, simulate them, compare.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    **_HOW,
 )
-app.command("plan")(plan_command)
-app.command("demo")(demo_command)
-app.command("reproduce", epilog="Example: hpfl reproduce time-to-accuracy --quick")(reproduce_command)
-register_deployment(app)
-app.command("timeline", epilog="Example: hpfl timeline runs/quickstart --rounds 1:20")(timeline_command)
-app.command("theory", epilog="Example: hpfl theory runs/quickstart --points 6")(theory_command)
-
-Source = Annotated[str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset (`hpfl presets`) or a TOML file.")]
-SystemOption = Annotated[
-    str | None, typer.Option("--system", help=f"Run as another system: {', '.join(SYSTEMS)}.", show_default=False)
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. data.edge_skew=1. May be repeated."),
-]
-
-
-@app.command("run", epilog="Example: hpfl run quickstart --set planning.planner=random --rounds 50 --out runs/random")
-@reported
-def run_command(  # noqa: PLR0917  every option is passed by name
-    source: Source,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the results.", show_default="runs/NAME, or runs/NAME-2, ... once that is there"),
-    ] = None,
-    system: SystemOption = None,
-    set_: SetOption = None,
-    seed: Annotated[int | None, typer.Option(help="Same as --set training.seed=N.", show_default=False)] = None,
-    rounds: Annotated[int | None, typer.Option(help="Same as --set training.rounds=T.", show_default=False)] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Go on where the run in OUT left off; without --out, the newest of this name and configuration.",
-        ),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the run in OUT; files that are no results of it stay.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
-) -> None:
-    """Train over a simulated mobile edge network and write the results to a folder.
-
-    Leaves rounds.jsonl (one line per round), summary.json, config.toml, model.safetensors, ues.csv and figures/.
-    Ctrl-C stops after the round and loses nothing.
-    """
-    config = load(source, system=system, overrides=_overrides(set_, seed, rounds))
-    how: dict[str, Any] = {"resume": resume, "force": force, "device": device, "data_dir": data_dir, "quiet": quiet}
-    with _folder(source, system, out, config, how) as folder:
-        result = run_with_display(config, folder, **how)
-    if not quiet:
-        _closing_words(config, result, folder)
-    if not result.completed:
-        raise typer.Exit(130)
-
-
-@app.command("show", epilog="Example: hpfl show paper-mnist --system hfl > my.toml")
-@reported
-def show_command(source: Source, system: SystemOption = None, set_: SetOption = None) -> None:
-    """Print the whole configuration with units and meanings; it can be saved, changed and run."""
-    sys.stdout.write(to_toml(load(source, system=system, overrides=set_ or ())))
-
-
-@app.command("presets")
-@reported
-def presets_command() -> None:
-    """List the presets, the systems and the planners."""
-    console = Console()
-    for title, rows in (
-        ("Presets", {name: preset_text(name).splitlines()[0].lstrip("# ") for name in preset_names()}),
-        ("Systems (--system)", SYSTEMS),
-        ("Planners (--set planning.planner=...)", {name: _first_line(PLANNERS.get(name).__doc__) for name in PLANNERS}),
-    ):
-        table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 2))
-        table.add_column(style="bold", no_wrap=True)
-        for name, meaning in rows.items():
-            table.add_row(name, meaning)
-        console.print(table)
-        console.print()
-
-
-@app.command("compare", epilog="Example: hpfl compare runs/hpfl runs/shpfl --target 0.9")
-@reported
-def compare_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of results.")],
-    target: Annotated[
-        float | None,
-        typer.Option(
-            help="Personalised accuracy to time, a share up to 1.",
-            show_default="the configured one if all have it and reach it, else the highest that all reach",
-        ),
-    ] = None,
-    target_loss: Annotated[
-        float | None,
-        typer.Option(help="Personalised test loss to time instead, as in regression.", show_default=False),
-    ] = None,
-    figure: Annotated[Path, typer.Option(help="Where to draw, .png, .svg or .pdf.")] = Path("compare.png"),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per row, with its runs inside, instead of a table.")
-    ] = False,
-) -> None:
-    """Put several runs into one table and one figure.
-
-    Runs whose configurations differ in the seed alone are one row and one line: means over the seeds, with 95 %
-    intervals. Ratios are taken seed by seed where seeds are shared.
-    """
-    if target is not None and not 0 < target <= 1:
-        refuse(f"--target is {target:g}; it should be greater than 0 and at most 1, as 0.93 for 93 %")
-    if target_loss is not None and not 0 < target_loss < math.inf:
-        refuse(f"--target-loss is {target_loss:g}; it should be greater than 0")
-    if target is not None and target_loss is not None:
-        refuse("--target is an accuracy and --target-loss a loss; wanted one of them")
-    wanted = Target(target_loss, LOSS) if target_loss is not None else None if target is None else Target(target)
-    refuse_unknown_kind(figure)
-    compare_command_output(folders, target=wanted, figure=figure, as_json=as_json)
 
 
 @app.callback(invoke_without_command=True)
@@ -167,59 +126,3 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 def main() -> None:
     """Entry point of the `hpfl` command."""
     app()
-
-
-def _overrides(set_: list[str] | None, seed: int | None, rounds: int | None) -> list[str]:
-    pairs = (("training.seed", seed), ("training.rounds", rounds))
-    return [*(set_ or []), *(f"{name}={value}" for name, value in pairs if value is not None)]
-
-
-@contextmanager
-def _folder(
-    source: str, system: str | None, out: Path | None, config: Config, how: Mapping[str, Any]
-) -> Iterator[Path]:
-    """Where the results go: as said, to the run that is to go on or to be replaced, else where nothing is yet."""
-    usual, say = home(source, system), Console(quiet=how["quiet"], soft_wrap=True, highlight=False).print
-    mine = own_folder(source) if system is None and (how["resume"] or how["force"]) else None
-    if out or mine or how["force"]:
-        yield out or mine or usual
-    elif how["resume"]:
-        folder = to_resume(usual, config)
-        if folder != usual:
-            say(f"going on with {folder}")
-        yield folder
-    else:
-        with unused(usual) as folder:
-            if folder != usual:
-                say(f"{usual} is there already; results go to {folder}")
-            yield folder
-
-
-def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
-    console = Console()
-    if not result.completed:
-        console.print(f"Stopped after round {len(result.rounds)} of {config.training.rounds}. To go on:")
-        console.print(f"  hpfl run {folder / 'config.toml'} --resume", soft_wrap=True)
-        return
-    summary = result.summary
-    console.print(f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {_final_quality(summary)}.")
-    if summary["diverged"]:
-        console.print(
-            "[yellow]The run has diverged:[/yellow] what it had learned is lost again. A smaller learning.outer_lr "
-            f"helps (here {config.learning.outer_lr:g}).",
-            soft_wrap=True,
-        )
-    console.print(f"Results in {folder}", soft_wrap=True)
-
-
-def _final_quality(summary: Mapping[str, Any]) -> str:
-    """Accuracies, or where there are none, as in regression, losses."""
-    personalised, shared = summary["final_personalised_accuracy"], summary["final_global_accuracy"]
-    if personalised is not None and shared is not None:
-        return f"personalised accuracy {personalised:.3f}, global {shared:.3f}"
-    ours, shared = (number(summary[f"final_{name}"]) for name in ("personalised_test_loss", "test_loss"))
-    return f"personalised test loss {ours}, global {shared}"
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().split("\n", maxsplit=1)[0]

@@ -11,25 +11,13 @@ import typer
 from rich.console import Console
 
 from hpfl.cli_errors import refuse, reported
-from hpfl.training.cloud import DivergedError
+from hpfl.cli_options import SetOption
+from hpfl.training.cloud_step import DivergedError
 
 deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: every node a process of its own.")
 certs_app = typer.Typer(no_args_is_help=True, help="Make the certificates with which nodes prove who they are.")
 
 NodeFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="This node's file; see docs/deploy.md.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of the experiment. May be repeated."),
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to the front door."""
-    app.add_typer(deploy_app, name="deploy")
-    app.add_typer(certs_app, name="certs")
-    app.command("cloud", epilog="Example: hpfl cloud cloud.toml")(cloud_command)
-    app.command("edge", epilog="Example: hpfl edge edge-0.toml")(edge_command)
-    app.command("ue", epilog="Example: hpfl ue ue-0.toml   and, after training: hpfl ue ue-0.toml --adapt")(ue_command)
 
 
 @deploy_app.command("local", epilog="Example: hpfl deploy local quickstart --edges 2 --ues-per-edge 3")
@@ -140,15 +128,14 @@ def cloud_command(
     after the round.
     """
     _prepare()
-    from hpfl.deployed import Stop, run_cloud, stopping_on_signals
+    from hpfl.deployed import run_cloud, stopping_on_signals
     from hpfl.deployment.settings import CloudNodeSettings
 
     settings: Any = _settings(CloudNodeSettings, file)
     settings.out = str(out.resolve()) if out else settings.out
     settings.paced = settings.paced and not no_pacing
     settings.serve = settings.serve or serve
-    stop = Stop()
-    with _refusing(), stopping_on_signals(stop):
+    with _refusing(), stopping_on_signals() as stop:
         completed = run_cloud(settings, stop=stop)
     if not completed:
         raise typer.Exit(130)
@@ -201,8 +188,8 @@ class _refusing:  # noqa: N801  reads as a word at its uses
 
         known: tuple[type[BaseException], ...] = (CertificateError, SettingsError, DivergedError)
         if "grpc" in sys.modules:
+            from hpfl.deployment.attaching import NotAdmittedError
             from hpfl.deployment.deliveries import NobodyError
-            from hpfl.deployment.uplink import NotAdmittedError
 
             known = (*known, NobodyError, NotAdmittedError)
         if isinstance(error, known):

@@ -4,45 +4,42 @@ import itertools
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from hpfl.deployment.local import Node, Supervisor
+from hpfl.deployment.local import LocalNode, Supervisor
 from hpfl.deployment.status import read_status
+from hpfl.stopping import KINDS, on_signals
 
 _MOST_ROWS = 40
 _LINE_EVERY_S = 5.0
 _REFUSAL = "hpfl: "
 
 
-def supervised(nodes: list[Node], folder: Path, *, quiet: bool) -> int:
+def supervised(nodes: list[LocalNode], folder: Path, *, quiet: bool) -> int:
     """Run all nodes under a live table until the cloud ends; its exit status."""
     supervisor = Supervisor(nodes)
     console = Console(quiet=quiet)
-    asked: list[int] = []
+    asked: list[signal.Signals] = []
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
+    def heard(kind: signal.Signals) -> None:
         if asked:
             raise KeyboardInterrupt
-        asked.append(number)
+        asked.append(kind)
         cloud = supervisor.processes.get("cloud")
         if cloud is not None and cloud.poll() is None:
             cloud.send_signal(signal.SIGTERM)
 
-    before = {kind: signal.signal(kind, on_signal) for kind in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    try:
+    with on_signals(heard, (*KINDS, signal.SIGHUP)), ExitStack() as ending:
+        ending.callback(supervisor.stop)
         supervisor.start()
         console.print(f"{len(nodes)} processes; their files are in {folder / 'nodes'}", soft_wrap=True)
         status = _watched(supervisor, folder / "run", console)
-    finally:
-        supervisor.stop()
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
     _closing_words(console, folder, status)
     return status
 

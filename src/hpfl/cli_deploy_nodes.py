@@ -9,8 +9,8 @@ from typing import Any
 from hpfl.config import Config, ConfigError, differences, fingerprint, idle_settings, load, to_toml
 from hpfl.deployment.local import (
     EXPERIMENT,
+    LocalNode,
     LocalOptions,
-    Node,
     laid_out,
     lay_out,
     refuse_what_no_cloud_would_run,
@@ -35,7 +35,7 @@ class Asked:
     metrics: bool | None
 
 
-def begun(folder: Path, asked: Asked, say: Callable[[str], None]) -> list[Node]:
+def begun(folder: Path, asked: Asked, say: Callable[[str], None]) -> list[LocalNode]:
     """The nodes of a new deployment, their files written to `folder`; settings that do nothing are said."""
     if folder.exists() and any(folder.iterdir()):
         raise OutputError(f"{folder} is not empty; continue the run in it with --resume, or choose another --out")
@@ -57,7 +57,7 @@ def begun(folder: Path, asked: Asked, say: Callable[[str], None]) -> list[Node]:
     return lay_out(folder, config, options)
 
 
-def resumed(folder: Path, asked: Asked) -> list[Node]:
+def resumed(folder: Path, asked: Asked) -> list[LocalNode]:
     """The nodes of the deployment in `folder`, its experiment as long as is asked for now."""
     nodes = laid_out(folder)
     if not nodes:

@@ -11,12 +11,14 @@ from hpfl.config import ConfigError
 from hpfl.data.dataset import DatasetError
 from hpfl.data.shards import PartitionError
 from hpfl.learning import LearningError, NonFiniteUpdateError
+from hpfl.network.radio import ChannelError
 from hpfl.planning.bandwidth import InfeasibleError
 from hpfl.planning.checking import PlanError
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
+from hpfl.training.combine import CombineError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,9 +30,11 @@ REFUSALS = (
     CheckpointError,
     OutputError,
     LearningError,
+    ChannelError,
     InfeasibleError,
     ConvergenceError,
     PlanError,
+    CombineError,
 )
 
 

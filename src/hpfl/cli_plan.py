@@ -7,12 +7,6 @@ import time
 from typing import Annotated, BinaryIO
 
 import typer
-from rich.console import Console
-
-from hpfl.planning.documents import plan_to_json, problem_from_json
-from hpfl.planning.planners import PLANNERS, advice, caution, certified, plan
-from hpfl.registry import UnknownNameError
-from hpfl.reporting.plans import print_plan
 
 MOST_BYTES = 512 * 2**20  # a million links are some 100 MB of JSON
 BAD_INPUT = 2
@@ -58,6 +52,11 @@ def plan_command(
 
 def run_plan_command(source: str, *, planner: str, as_json: bool, seed: int) -> int:
     """Plan the problem in `source` and print the plan; 2, after one line on standard error, where that cannot be."""
+    from hpfl.planning.documents import plan_to_json, problem_from_json  # what --help needs none of
+    from hpfl.planning.planners import PLANNERS, advice, caution, certified, plan
+    from hpfl.registry import UnknownNameError
+    from hpfl.reporting.plans import print_plan
+
     try:
         PLANNERS.get(planner)  # a misspelt name is worth no reading
         problem = problem_from_json(read_source(source))
@@ -76,7 +75,7 @@ def run_plan_command(source: str, *, planner: str, as_json: bool, seed: int) -> 
     if as_json:
         print(json.dumps(plan_to_json(problem, made, planning_s), allow_nan=False))
     else:
-        print_plan(problem, made, planning_s=planning_s, console=Console())
+        print_plan(problem, made, planning_s=planning_s)
     return 0
 
 

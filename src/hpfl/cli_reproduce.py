@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.table import Table
 
 from hpfl.cli_errors import refuse, reported
-from hpfl.cli_running import stopping_after_round
 from hpfl.reporting.style import FiguresUnavailableError
+from hpfl.stopping import stopping_after_round
 from hpfl.studies.altered import altered
 from hpfl.studies.cases import FULL, QUICK, Scale
 from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
-from hpfl.studies.outcome import Outcome, collect, verdicts
+from hpfl.studies.collected import Collected, collect, verdicts
 from hpfl.studies.page import figure, interval, write_page
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.runner import run_parts
 from hpfl.studies.study import Study
-from hpfl.studies.summary import write_summary
+from hpfl.studies.summary_page import write_summary
 
 MOST_WORKERS = 8
 """Processes that are taken unasked; each holds its data, on a GPU too."""
@@ -90,7 +90,7 @@ def _chosen(names: Sequence[str]) -> list[Study]:
         refuse(f"no study is called {error.args[0]!r}; there are {_NAMES}")
 
 
-def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: Sequence[str]) -> list[Part]:
+def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: Sequence[str]) -> list[StudyPart]:
     """What is to be run, each once; seed by seed, so that an interrupted study is even."""
     every = {part.name: part for seed in seeds for study in studies for part in study.parts(scale, [seed])}
     if not every:
@@ -102,16 +102,16 @@ def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: S
     return wanted
 
 
-def _run(parts: Sequence[Part], folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
+def _run(parts: Sequence[StudyPart], folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
     console = Console(stderr=True)
-    with stopping_after_round(console.print) as stops:
+    with stopping_after_round(console.print) as stop:
         return run_parts(
             parts,
             folder,
             device=device,
             data_dir=data_dir,
             workers=workers or min(os.cpu_count() or 1, MOST_WORKERS),
-            should_stop=lambda: bool(stops),
+            should_stop=lambda: stop.is_asked,
             console=console,
         )
 
@@ -158,7 +158,7 @@ def _rival(row: Mapping[str, Any]) -> str:
     return str(row["rival"] if row["rival"] == row["which"] else f"{row['rival']}: {row['which']}")
 
 
-def _show_speedups(outcomes: Sequence[Outcome]) -> None:
+def _show_speedups(outcomes: Sequence[Collected]) -> None:
     rows = [row for outcome in outcomes for row in outcome.tables.get("speedups", ())]
     if not rows:
         return

@@ -13,12 +13,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from hpfl.cli_errors import refuse, reported
-from hpfl.cli_running import stopping_after_round
 from hpfl.reporting import atomic
 from hpfl.reporting.console import download_progress
 from hpfl.reporting.store import plain, writing
 from hpfl.reporting.style import FiguresUnavailableError
 from hpfl.reporting.table import csv_text
+from hpfl.stopping import Stop, stopping_after_round
 from hpfl.studies import theory
 from hpfl.studies.theory_picture import draw
 from hpfl.studies.theory_replay import read_run
@@ -50,14 +50,14 @@ def theory_command(
     Leaves theory.csv (one row per round), theory.json, theory.png and theory.svg. Ctrl-C stops after the round and
     tells of the rounds until then.
     """
-    options = theory.Options(points=points, ues=ues, device=device, data_dir=data_dir)
+    options = theory.TheorySettings(points=points, ues=ues, device=device, data_dir=data_dir)
     rounds = len(read_run(run).records)
     folder = out or run
     if folder.exists() and not folder.is_dir():
         refuse(f"--out {folder} is a file; wanted a folder")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    with _watched(rounds, options) as (watching, stops):
+    with _watched(rounds, options) as (watching, stop):
         findings = theory.examine(run, options, watching)
     found = plain(summary(findings))
     atomic.write_text(folder / "theory.csv", csv_text(table(findings)))
@@ -70,26 +70,26 @@ def theory_command(
         sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
     else:
         _show(found, folder)
-    if stops:
+    if stop.is_asked:
         raise typer.Exit(130)
 
 
 @contextmanager
-def _watched(rounds: int, options: theory.Options) -> Iterator[tuple[theory.Watching, list[int]]]:
+def _watched(rounds: int, options: theory.TheorySettings) -> Iterator[tuple[theory.Watching, Stop]]:
     """A bar on standard error, and a Ctrl-C that waits for the round."""
     console = Console(stderr=True)
     total = theory.ROUND_SHARE * rounds + theory.POINT_SHARE * len(theory.points(options.points, rounds))
     bar = Progress(BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"), console=console)
-    with bar, stopping_after_round(console.print) as stops:
+    with bar, stopping_after_round(console.print) as stop:
         task = bar.add_task("loading", total=total)
         yield (
             theory.Watching(
                 told=lambda text: bar.update(task, description=text),
                 advanced=lambda share: bar.advance(task, share),
-                should_stop=lambda: bool(stops),
+                should_stop=lambda: stop.is_asked,
                 download=download_progress(quiet=True),
             ),
-            stops,
+            stop,
         )
 
 

@@ -5,162 +5,168 @@ import secrets
 import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from hpfl.config import Config, idle_settings
-from hpfl.deployment.assembly import edge_roster, ue_roster
+from hpfl.assembly import watchers_of
+from hpfl.config import idle_settings
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
-from hpfl.deployment.build import Deployment, build_deployment
 from hpfl.deployment.deliveries import StoppedError
-from hpfl.deployment.executor import DeployedExecutor, as_vector
+from hpfl.deployment.deployed_run import Deployment, build_deployment
 from hpfl.deployment.logs import log
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_parts import edge_roster, ue_roster
+from hpfl.deployment.real_executor import DeployedExecutor
+from hpfl.deployment.run_watchers import Audited, RunLog, ServedMetrics
 from hpfl.deployment.settings import CloudNodeSettings
-from hpfl.deployment.status import Board, write_status
+from hpfl.deployment.status import Board
+from hpfl.recorder import Listeners, RunRecorder, Subject
 from hpfl.reporting.figures import draw_at_the_end
-from hpfl.reporting.folder import RUN_ID, SUMMARY, UES
-from hpfl.reporting.journal import Journal
+from hpfl.reporting.folder import RUN_ID
 from hpfl.reporting.store import RunStore
-from hpfl.reporting.summary import environment, run_summary
-from hpfl.reporting.table import write_table
-from hpfl.training.cloud import DivergedError
-from hpfl.training.loop import train
-from hpfl.training.record import RoundRecord
+from hpfl.reporting.summary import environment
+from hpfl.stopping import Stop, on_signals
+from hpfl.training.cloud_step import DivergedError
+from hpfl.training.evaluation_summary import EvaluationSummary
+from hpfl.training.loop import AfterRound, Parts, train
 from hpfl.training.state import TrainState
+from hpfl.training.watching import Watcher
 
 Listening = Callable[[int], None]
 """Told the port once the cloud listens."""
 
-
-@dataclass
-class Stop:
-    """Asks a cloud to end after its round; safe to call from a signal handler."""
-
-    deployment: Deployment | None = None
-    is_asked: bool = False
-
-    def ask(self) -> None:
-        """End after the round, or at once where the cloud is only waiting."""
-        self.is_asked = True
-        if self.deployment is not None:
-            executor = self.deployment.executor
-            executor.loop.loop.call_soon_threadsafe(executor.cloud.stopping.set)
+_LOOK_S = 0.2
 
 
-def run_cloud(settings: CloudNodeSettings, *, stop: Stop, listening: Listening = lambda port: None) -> bool:
-    """Train with real edges as the file says, or go on where a killed cloud left off; whether all rounds are done."""
+def run_cloud(
+    settings: CloudNodeSettings,
+    *,
+    stop: Stop,
+    listening: Listening = lambda port: None,
+    watchers: Sequence[Watcher] = (),
+) -> bool:
+    """Train with real edges as the file says, or go on where a killed cloud left off; whether all rounds are done.
+
+    `watchers` are told what happens and change nothing.
+    """
     out = Path(settings.out)
     with LoopThread() as loop, RunStore.open(out, resume=True) as store:
-        experiment = Experiment(settings)
-        audit = AuditLog(out, settings.audit)
-        deployment = build_deployment(settings, experiment, loop, run=_run_id(out), audit=audit)
-        stop.deployment = deployment
+        experiment = SharedWork(settings)
+        deployment = build_deployment(settings, experiment, loop, run=_run_id(out))
+        stop.wake = _waking(deployment)
         for line in idle_settings(experiment.config):
             log("idle setting", level=logging.WARNING, told=line)
         board = _board(settings, experiment, deployment)
         deployment.executor.on_timing = board.took
-        watch = _Watch(settings, experiment, store, board, stop)
-        state = watch.recovered(deployment.start)
+        cloud = deployment.cloud
+        keepers = [
+            Audited(AuditLog(out, settings.audit), deployment.executor),
+            ServedMetrics(cloud.metrics, settings.metrics),
+        ]
+        listeners = _listeners(stop, keepers, [board, RunLog(), *watchers_of(experiment.config, out), *watchers])
+        recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)
+        state = recorder.open(deployment.start, resume=True)
         deployment.executor.prepare(state)
-        audit.start(as_vector(state.params), round_number=state.round, run=deployment.cloud.run)
-        deployment.cloud.metrics.serve(settings.metrics)
-        listening(loop.run(deployment.cloud.start()))
-        writing, completed, lost = loop.start(board.keep_writing(out)), False, False
+        recorder.started(state)
         try:
-            state = _trained(deployment, state, watch)
-            completed = state.round >= experiment.config.training.rounds
-            if completed and not (out / SUMMARY).exists():
-                _write(store, experiment.config, deployment, watch.records, state)
-                draw_at_the_end(out, lambda note: log("figures", note=note))
-            while completed and settings.serve and not stop.is_asked:
-                time.sleep(0.2)
-        except DivergedError:
-            lost = True
-            store.write_summary(
-                _summary(experiment.config, deployment, watch.records, completed=False) | {"diverged": True}
-            )
+            listening(loop.run(cloud.start()))
+        except BaseException as error:
+            recorder.break_off(error)
             raise
-        finally:
-            watch.close()
-            writing.cancel()
-            write_status(out, board.text())
-            loop.run(deployment.cloud.stop(completed=completed or lost))
-    return completed
+        with _telling_the_end(deployment) as ending, board.on_show(out, loop):
+            ending.is_final = _recorded(deployment, recorder, state, out)
+            while ending.is_final and settings.serve and not stop.is_asked:
+                time.sleep(_LOOK_S)
+    return ending.is_final
+
+
+def _recorded(deployment: Deployment, recorder: RunRecorder, state: TrainState, out: Path) -> bool:
+    """Play the rounds, leave what they come to, and draw it; whether all are done."""
+    parts = _heard_by(recorder, deployment)
+
+    def play(state: TrainState, after_round: AfterRound) -> TrainState:
+        try:
+            return train(state, parts, deployment.settings, after_round)
+        except StoppedError:
+            return recorder.state or state
+
+    result = recorder.recorded(state, play)
+    if recorder.has_written:
+        draw_at_the_end(out, lambda note: log("figures", note=note))
+    return result.completed
+
+
+def _heard_by(recorder: RunRecorder, deployment: Deployment) -> Parts:
+    """The parts of the round, where every evaluation is told, UE by UE, of those that reported."""
+    executor, evaluate = deployment.executor, deployment.parts.evaluate
+
+    def told(state: TrainState) -> EvaluationSummary | None:
+        found = evaluate(state)
+        if found is not None:
+            ues = np.array(sorted(executor.figures), dtype=np.int64)
+            figures = {name: values[ues] for name, values in executor.evaluation().items()}
+            recorder.evaluated(state.round, figures, ues)
+        return found
+
+    return replace(deployment.parts, evaluate=told)
+
+
+@dataclass
+class _Ending:
+    """Whether nodes need not wait for this cloud to come back."""
+
+    is_final: bool = False
 
 
 @contextmanager
-def stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the run after its round; what was accepted is kept."""
-    kinds = (signal.SIGTERM, signal.SIGINT)
-    before = {kind: signal.getsignal(kind) for kind in kinds}
+def _telling_the_end(deployment: Deployment) -> Iterator[_Ending]:
+    """Close the cloud however its run ends; one that is done, or whose model is lost, tells its edges to end too."""
+    ending = _Ending()
+    try:
+        yield ending
+    except DivergedError:
+        ending.is_final = True
+        raise
+    finally:
+        deployment.executor.loop.run(deployment.cloud.stop(completed=ending.is_final))
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        log("stop asked for", signal=signal.Signals(number).name)
+
+@contextmanager
+def stopping_on_signals() -> Iterator[Stop]:
+    """A stop that SIGTERM or Ctrl-C asks for: the run ends after its round, and what was accepted is kept."""
+    stop = Stop()
+
+    def heard(kind: signal.Signals) -> None:
+        log("stop asked for", signal=kind.name)
         stop.ask()
 
-    for kind in kinds:
-        signal.signal(kind, on_signal)
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+    with on_signals(heard):
+        yield stop
 
 
-class _Watch:
-    """Keeps the records of a real run, saves when it is time, and tells the board."""
+def _waking(deployment: Deployment) -> Callable[[], None]:
+    """Ends the waiting of a cloud, from any thread or signal handler."""
 
-    def __init__(
-        self, settings: CloudNodeSettings, experiment: Experiment, store: RunStore, board: Board, stop: Stop
-    ) -> None:
-        self.records: list[dict[str, Any]] = []
-        self._every, self._rounds = settings.checkpoint_every, experiment.config.training.rounds
-        self._journal = Journal(store, experiment.config)
-        self._board, self._stop = board, stop
+    def wake() -> None:
+        deployment.executor.loop.loop.call_soon_threadsafe(deployment.cloud.stopping.set)
 
-    def recovered(self, start: TrainState) -> TrainState:
-        """The newest whole checkpoint, or the start."""
-        state, self.records = self._journal.recovered(start, lambda note: log("checkpoint", note=note))
-        self._journal.write_config()
-        self._board.at(state.round, self._rounds)
-        log("starting", round=state.round)
-        return state
-
-    def close(self) -> None:
-        """Close what the rounds were written to."""
-        self._journal.close()
-
-    def after_round(self, state: TrainState, record: RoundRecord) -> bool:
-        """Record, save when it is time, and say whether to go on."""
-        self._journal.append(record)
-        self.records.append(record.to_json())
-        if state.round % self._every == 0 or self._stop.is_asked or state.round == self._rounds:
-            self._journal.save(state)
-        self._board.at(state.round, self._rounds)
-        log("round done", round=state.round, aggregated=list(record.aggregated), latency_s=record.latency_s)
-        return not self._stop.is_asked
+    return wake
 
 
-def _trained(deployment: Deployment, state: TrainState, watch: _Watch) -> TrainState:
-    kept = state
-
-    def after_round(state: TrainState, record: RoundRecord) -> bool:
-        nonlocal kept
-        kept = state
-        return watch.after_round(state, record)
-
-    try:
-        return train(state, deployment.parts, deployment.settings, after_round)
-    except StoppedError:
-        return kept
+def _listeners(stop: Stop, keepers: Sequence[Watcher], watchers: Sequence[Watcher]) -> Listeners:
+    return Listeners(
+        watchers=watchers,
+        keepers=keepers,
+        note=lambda note: log("checkpoint", note=note),
+        warn=lambda note: log("watcher failed", level=logging.WARNING, note=note),
+        should_stop=lambda: stop.is_asked,
+    )
 
 
 def _run_id(out: Path) -> str:
@@ -171,53 +177,38 @@ def _run_id(out: Path) -> str:
     return path.read_text(encoding="ascii")
 
 
-def _board(settings: CloudNodeSettings, experiment: Experiment, deployment: Deployment) -> Board:
+def _board(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Board:
     config = experiment.config
     ues = {name: number for k in range(config.network.edges) for name, number in ue_roster([], config, k).items()}
     edges = edge_roster(settings.edges, config)
     return Board(deployment.cloud, edges=edges, ues=ues, update_bytes=experiment.spec.nbytes)
 
 
-def _write(
-    store: RunStore, config: Config, deployment: Deployment, records: list[dict[str, Any]], state: TrainState
-) -> None:
-    executor = deployment.executor
-    spec = executor.cloud.task.spec
-    store.write_model({name: part.clone() for name, part in spec.unflatten(state.params).items()})
-    write_table(store.out / UES, _ue_table(config, executor, state))
-    store.write_summary(_summary(config, deployment, records, completed=True))
+def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Subject:
+    config, executor = experiment.config, deployment.executor
 
+    def facts() -> dict[str, Any]:
+        return {
+            "test_samples": "those each UE holds; a UE whose file names no data has its simulated twin's",
+            "idle_settings": list(idle_settings(config)),
+            "deployed": True,
+            "median_measured_over_planned": _median_ratio(executor),
+            "environment": environment(),
+        }
 
-def _summary(
-    config: Config, deployment: Deployment, records: list[dict[str, Any]], *, completed: bool
-) -> dict[str, Any]:
-    executor = deployment.executor
-    return {
-        **run_summary(config, records, completed=completed, num_parameters=executor.cloud.task.spec.num_parameters),
-        "test_samples": "those each UE holds; a UE whose file names no data has its simulated twin's",
-        "idle_settings": list(idle_settings(config)),
-        "deployed": True,
-        "median_measured_over_planned": _median_ratio(executor),
-        "environment": environment(),
-    }
+    edges = np.repeat(np.arange(config.network.edges), config.network.ues_of_edges)
+    return Subject(
+        config=config,
+        spec=experiment.task.spec,
+        metrics=executor.metrics,
+        facts=facts,
+        ues={"ue": np.arange(config.network.num_ues), "edge": edges},
+        evaluation=lambda _state: executor.evaluation(),
+        save_every=settings.checkpoint_every,
+        deployed=True,
+    )
 
 
 def _median_ratio(executor: DeployedExecutor) -> float | None:
     ratios = [timing.measured_s / timing.planned_s for timing in executor.timings if timing.planned_s > 0]
     return statistics.median(ratios) if ratios else None
-
-
-def _ue_table(config: Config, executor: DeployedExecutor, state: TrainState) -> dict[str, Any]:
-    found = executor.evaluation()
-    counts = config.network.ues_of_edges
-    return {
-        "ue": np.arange(config.network.num_ues),
-        "edge": np.repeat(np.arange(config.network.edges), counts),
-        "personalised_accuracy": found.personalised_accuracy,
-        "global_accuracy": found.global_accuracy,
-        "meta_loss": found.meta_loss,
-        "loss": found.loss,
-        "personalised_test_loss": found.personalised_test_loss,
-        "test_loss": found.test_loss,
-        "energy_j": state.joules,
-    }

@@ -10,11 +10,9 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from hpfl.arrays import FloatArray, IntArray
 
 _WORDS_PER_BLOCK = 4  # Philox 4x64 makes four 64-bit words from one counter value
 
@@ -38,8 +36,7 @@ class Stream:
 
     def normal(self, count: int, start: int = 0) -> FloatArray:
         """Standard normal draws."""
-        half_ulp = 2.0**-54  # keeps the quantile of u = 0 finite
-        return np.asarray(ndtri(self.uniform(count, start) + half_ulp), dtype=np.float64)
+        return normal_quantiles(self.uniform(count, start))
 
     def permutation(self, count: int) -> IntArray:
         """A uniform random order of `range(count)`."""
@@ -62,6 +59,12 @@ class Stream:
         key = np.frombuffer(digest, dtype="<u8")
         counter = np.array([first_block, 0, self.round, 0], dtype=np.uint64)
         return np.random.Philox(key=key, counter=counter)
+
+
+def normal_quantiles(uniform: FloatArray) -> FloatArray:
+    """Standard normal draws from uniform ones in [0, 1)."""
+    half_ulp = 2.0**-54  # keeps the quantile of u = 0 finite
+    return np.asarray(ndtri(uniform + half_ulp), dtype=np.float64)
 
 
 @dataclass(frozen=True)

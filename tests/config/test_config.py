@@ -166,7 +166,9 @@ def test_every_valid_number_survives_toml(rho, bandwidth, samples):
 def test_rounded_products_are_refused_where_differences_need_their_digits():
     assert load("quickstart", overrides=["learning.dtype=bf16"]).learning.dtype == "bf16"
     for dtype in ("tf32", "bf16"):
-        with pytest.raises(ConfigError, match=f'learning.dtype is "{dtype}"; learning.objective = "hessian-free"'):
+        with pytest.raises(
+            ConfigError, match=f'learning.dtype is "{dtype}"; learning.method_options.gradient = "hessian'
+        ):
             load("quickstart", overrides=[f"learning.dtype={dtype}", "learning.objective=hessian-free"])
 
 

@@ -5,6 +5,9 @@ import pytest
 import hpfl
 from hpfl.config import SYSTEMS, idle_settings, load, preset_names, resolve, to_toml
 from hpfl.config.whole import Config
+from hpfl.learning import METHODS, BaseMethod
+from hpfl.options import Options, option
+from hpfl.registry import part
 
 
 def said(source="quickstart", *overrides, **more):
@@ -35,6 +38,8 @@ def said(source="quickstart", *overrides, **more):
         (["life.sample_count=3", "life.sample_fraction=0.5"], "life.sample_fraction = 0.5 changes nothing"),
         (["life.idle_s=2.0"], "life.idle_s = 2.0 changes nothing: somebody is always there"),
         (["evaluation.target_loss=0.1", "evaluation.target_accuracy=0.8"], "evaluation.target_accuracy = 0.8"),
+        (["evaluation.metrics=test-loss", "evaluation.target_accuracy=0.8"], "gives personalised_accuracy"),
+        (["evaluation.metrics=accuracy", "evaluation.target_loss=0.1"], "gives personalised_test_loss"),
         (
             ["training.clock=event", "network.coherence_s=2.0", "network.coherence_rounds=3"],
             "network.coherence_rounds = 3 changes nothing",
@@ -97,8 +102,23 @@ def test_idle_settings_are_said_before_a_run_and_stand_in_its_summary():
 def test_a_planner_from_elsewhere_may_read_everything(monkeypatch):
     from hpfl.planning.planners import PLANNERS
 
-    monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS.get("joint"))
-    assert said("quickstart", "planning.planner=mine", "planning.rho=0.5", "planning.staleness_price=none") == ()
+    monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS._made("mine", PLANNERS.get("joint"), "elsewhere", None, {}))
+    assert said("quickstart", "planning.planner=mine", "planning.rho=0.5", "planning.sketch_size=8") == ()
+
+
+class Damped(Options):
+    delta: float = option(1.0, "of a method that takes no differences")
+
+
+@part(options=Damped)
+class DampedMethod(BaseMethod):
+    """A method from elsewhere with an option that has the name of another's."""
+
+
+def test_an_option_of_another_method_is_not_taken_for_one_of_per_fedavg(monkeypatch):
+    made = METHODS._made("damped", DampedMethod, "elsewhere", None, {})
+    monkeypatch.setitem(METHODS._parts, "damped", made)
+    assert said("quickstart", "learning.method=damped", "learning.method_options.delta=0.5") == ()
 
 
 def test_what_was_set_is_no_part_of_what_a_configuration_is():

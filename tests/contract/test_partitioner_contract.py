@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpfl.arrays import IntArray
 from hpfl.data.partition import PARTITIONERS, PartitionError, PartitionSettings, Shards, make_shards
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 NUM_CLASSES = 5
 TARGETS = np.repeat(np.arange(NUM_CLASSES), [90, 110, 100, 120, 80])[Streams(0).at("mix").permutation(500)]

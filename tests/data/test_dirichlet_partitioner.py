@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.data.dirichlet import draw_proportions, partition_dirichlet
+from hpfl.data.label_placement import apportion
 from hpfl.data.partition import PartitionError, PartitionSettings, make_shards
-from hpfl.data.placement import apportion
 from hpfl.rng import Streams
 
 

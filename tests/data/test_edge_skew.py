@@ -1,11 +1,25 @@
 import numpy as np
 import pytest
 
+from hpfl.arrays import IntArray
 from hpfl.data.partition import PartitionError, PartitionSettings, make_shards
 from hpfl.data.skew import arrange_by_skew, likeness_key
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 TARGETS = np.repeat(np.arange(10), 1200)
+
+
+def test_a_partitioner_that_answers_with_something_else_is_refused() -> None:
+    settings = PartitionSettings(labels_per_ue=2, concentration=0.5, disjoint=True, edge_skew=0.0)
+    with pytest.raises(PartitionError, match="answers with list; wanted Shards"):
+        make_shards(
+            lambda *given, **more: [1, 2],
+            TARGETS,
+            num_classes=10,
+            sizes=np.full(4, 10),
+            settings=settings,
+            streams=Streams(0),
+        )
 
 
 def divergence(counts: IntArray, edges: int) -> float:

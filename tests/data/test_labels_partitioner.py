@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpfl.arrays import IntArray
 from hpfl.data.labels import deal_labels, partition_labels
 from hpfl.data.partition import PartitionError, PartitionSettings, make_shards
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 MNIST_CLASS_SIZES = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 PRESETS = {  # samples of each label, smallest and largest shard

@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.hub import Child
-from hpfl.deployment.uplink import Uplink
+from hpfl.deployment.stream import TierStream
 from hpfl.deployment.wire import decode
 
 _LATE_S = 0.05
@@ -18,29 +17,30 @@ def kind_of(frame):
     return pb.Purpose.Name(content.begin.purpose).lower() if kind == "begin" else kind
 
 
+def direction_of(stream):
+    """Children write to calls that they have opened, parents to those they serve."""
+    return "up" if hasattr(stream._call, "done_writing") else "down"
+
+
 class Chaos:
     """Lets `fate(direction, kind)` decide on every frame while it is entered: None, lost, doubled or late."""
 
     def __init__(self, monkeypatch, fate):
         self._monkeypatch, self._fate = monkeypatch, fate
-        self._plain = {"up": Uplink._write, "down": Child._send_one}
+        self._plain = TierStream._write
         self._kept, self._tasks = {}, set()
         self.seen = []
 
     def __enter__(self):
-        chaotic_up, chaotic_down = self._chaotic("up"), self._chaotic("down")
-        self._monkeypatch.setattr(Uplink, "_write", chaotic_up)
-        self._monkeypatch.setattr(Child, "_send_one", chaotic_down)
+        self._monkeypatch.setattr(TierStream, "_write", self._chaotic(self._plain))
         return self
 
     def __exit__(self, *exit_info):
-        self._monkeypatch.setattr(Uplink, "_write", self._plain["up"])
-        self._monkeypatch.setattr(Child, "_send_one", self._plain["down"])
+        self._monkeypatch.setattr(TierStream, "_write", self._plain)
 
-    def _chaotic(self, direction):
-        plain = self._plain[direction]
-
+    def _chaotic(self, plain):
         async def write(stream, frame):
+            direction = direction_of(stream)
             fate = self._fate(direction, kind_of(frame))
             if fate is not None:
                 self.seen.append((direction, kind_of(frame), fate))
@@ -63,8 +63,7 @@ class Chaos:
 
         async def after_all():
             await asyncio.sleep(_LATE_S)
-            lock = stream._lock if isinstance(stream, Uplink) else stream.lock
-            async with lock:
+            async with stream._lock:
                 if stream in self._kept:
                     with contextlib.suppress(ConnectionError):
                         await plain(stream, self._kept.pop(stream))

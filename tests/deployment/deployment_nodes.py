@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from hpfl.deployment.bridge import LoopThread
-from hpfl.deployment.build import build_deployment
 from hpfl.deployment.certificates import init_authority, issue
+from hpfl.deployment.deployed_run import build_deployment
 from hpfl.deployment.edge import Edge
-from hpfl.deployment.executor import as_vector
 from hpfl.deployment.learner import Learner
-from hpfl.deployment.node import Experiment
+from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_data import own_data
+from hpfl.deployment.run_watchers import Audited
 from hpfl.deployment.settings import (
     CloudNodeSettings,
     EdgeNodeSettings,
@@ -100,7 +100,7 @@ class Nodes:
         self.cloud_settings = CloudNodeSettings(
             listen="127.0.0.1:0", tls=certificates.tls("cloud"), **self.common, **options
         )
-        self.experiment = Experiment(self.cloud_settings)
+        self.experiment = SharedWork(self.cloud_settings)
         self.config = self.experiment.config
         self.edges, self.ues, self.tasks, self.learners = {}, {}, {}, {}
         self.edge_ports = {}
@@ -117,11 +117,12 @@ class Nodes:
 
     def start_cloud(self, *, audit=None, state=None, run="run-1", port=0):
         self.cloud_settings.listen = f"127.0.0.1:{port}"
-        self.deployment = build_deployment(self.cloud_settings, self.experiment, self.loop, run=run, audit=audit)
+        self.deployment = build_deployment(self.cloud_settings, self.experiment, self.loop, run=run)
+        self.audited = None if audit is None else Audited(audit, self.deployment.executor)
         self.state = state or self.deployment.start
-        self.deployment.executor.prepare(self.state)
+        model = self.deployment.executor.prepare(self.state)
         if audit is not None:
-            audit.start(as_vector(self.state.params), round_number=self.state.round, run=run)
+            audit.start(model, rule=self.state.cloud_rule)
         self.cloud_port = self.loop.run(self.deployment.cloud.start(), 10)
         return self.deployment
 
@@ -142,7 +143,7 @@ class Nodes:
         settings = self.edge_settings(number, listen=listen, cloud_port=cloud_port)
 
         async def begin():
-            edge = Edge(settings, Experiment(settings))
+            edge = Edge(settings, SharedWork(settings))
             return edge, await edge.start()
 
         self.edges[number], self.edge_ports[number] = self.loop.run(begin(), 10)
@@ -150,19 +151,20 @@ class Nodes:
         return self.edges[number]
 
     def ue_settings(self, number, *, port=None):
-        edge = number // 2
+        edge = number // self.config.network.ues_of_edges[0]
         return UeNodeSettings(
             name=f"ue-{number}",
             number=number,
             edge=f"127.0.0.1:{port or self.edge_ports[edge]}",
             edge_name=f"edge-{edge}",
             tls=self.certificates.tls(f"ue-{number}"),
+            state=str(self.certificates.folder / f"state-{id(self)}" / f"ue-{number}"),
             **self.common,
         )
 
     def start_ue(self, number, *, port=None, learner=None):
         settings = self.ue_settings(number, port=port)
-        experiment = Experiment(settings)
+        experiment = SharedWork(settings)
         self.learners[number] = learner or self.learner(number, experiment)
 
         async def begin():
@@ -191,6 +193,8 @@ class Nodes:
         after = []
 
         def noted(state, record):
+            if self.audited is not None:
+                self.audited.round(state, record)
             after.append(state.params.clone())
             self.state = state
             self.record = record

@@ -10,7 +10,7 @@ import hpfl
 from hpfl.data.sources import load_dataset
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.local import LocalOptions, Supervisor, lay_out
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
 
 
@@ -44,6 +44,14 @@ CASES = {
         "planning.max_edges=1",
         "training.rounds=6",
         "training.staleness_discount=0.7",
+    ],
+    "private heads, a coarse uplink that keeps the rest, a rule that needs all": [
+        "learning.model=ue_and_rule_parts:narrow",
+        "learning.method=ue_and_rule_parts:PrivateHead",
+        "learning.uplink=ue_and_rule_parts:Coarse",
+        "training.edge_combine=ue_and_rule_parts:trimmed_mean",
+        "training.edge_rounds=2",
+        "training.rounds=5",
     ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
@@ -95,9 +103,9 @@ def recomputed_rounds(run):
     """Parameters after every round, from the audit log alone."""
     audit_script.audit(run)
     start, *rounds = audit_script.lines_of(run / "audit.jsonl")
-    params = load_file(run / start["file"])["params"]
+    params, rule = load_file(run / start["file"])["params"], {}
     after = []
     for entry in rounds:
-        params = audit_script.recomputed(params, entry, run)
+        params, rule = audit_script.recomputed(params, entry, run, rule)
         after.append(params)
     return after

@@ -13,7 +13,7 @@ from hpfl.deployment.audit import AuditLog
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.planning.checking import PlanError
 from hpfl.planning.planners import PLANNERS
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 
 MANY = "training.rounds=1000"
 
@@ -37,7 +37,7 @@ def test_a_ue_killed_mid_upload_is_left_out_and_comes_back(certificates, tmp_pat
         nodes.play(2)
         timer.join()
         nodes.start_ue(1)
-        until(lambda: 1 in nodes.edges[0].flock.hub.children)
+        until(lambda: 1 in nodes.edges[0].ues.hub.children)
         nodes.play(2)
     rows = log_of(tmp_path)
     assert [sorted(row["members"]) for row in rows] == [[0, 1]] * 4
@@ -54,7 +54,7 @@ def test_a_node_asked_to_stop_in_a_round_ends_once_its_update_has_arrived(certif
         stopped = []
 
         def stop():
-            until(lambda: node._background.is_busy("upload"))
+            until(lambda: node.up.link.background.is_busy("upload"))
             nodes.loop.run(node.settle(), 30)
             nodes.kill(name)
             stopped.append(name)

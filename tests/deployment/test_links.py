@@ -1,17 +1,22 @@
 """The modelled radio of a real run: what the simulator draws, and a refusal of what has no meaning there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from deployment_nodes import SMALL, Nodes
 
 import hpfl
+from hpfl.assembly import bits_on_air, make_radio, sending_of
+from hpfl.config import resolve
 from hpfl.data.sources import load_dataset
-from hpfl.deployment.assembly import LinkModel, node_cost
-from hpfl.deployment.build import refuse_what_only_a_simulator_can
+from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
+from hpfl.deployment.node_parts import LinkModel, node_cost
 from hpfl.deployment.settings import SettingsError
+from hpfl.network.channel import Gains
 from hpfl.rng import Streams
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 
 
 def simulated(*overrides):
@@ -21,9 +26,20 @@ def simulated(*overrides):
 
 
 def deployed(config, simulation):
-    bits = float(simulation.task.spec.num_parameters * config.network.bits_per_parameter)
+    config = resolve(config)
+    bits = bits_on_air(config, sending_of(config, simulation.task, torch.device("cpu")))
     cost = node_cost(config, simulation.task)
-    return LinkModel(config=config, model_bits=bits, cost=cost, streams=Streams(config.training.seed))
+    streams = Streams(config.training.seed)
+    return LinkModel(config=config, bits=bits, cost=cost, radio=make_radio(config), streams=streams)
+
+
+class ByPlace:
+    """A channel that needs coordinates, whom a UE belongs to and the block."""
+
+    def gains(self, block, places, streams):
+        lots = streams.at("by place", block).uniform(places.num_edges)
+        ue = np.exp(-0.01 * (places.ue_xy_m @ [1.0, 2.0]) ** 2 / 1e4) * (1.0 + lots[places.edge_of_ue])
+        return Gains(ue=ue, edge=1.0 + lots + places.edge_distance_m)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +58,24 @@ def test_links_are_those_the_simulator_draws(overrides):
     np.testing.assert_array_equal(ours.ue_gain, theirs.ue_gain)
     np.testing.assert_array_equal(ours.edge_gain, theirs.edge_gain)
     np.testing.assert_array_equal(ours.compute_s, theirs.compute_s)
+
+
+@pytest.mark.parametrize("channel", [None, ByPlace()], ids=["shipped", "by place"])
+def test_both_executors_see_the_same_channel_in_every_round(channel):
+    """Also where it goes by coordinates, in any round, and when only some of the UEs are there."""
+    config, simulation = simulated("network.coherence_rounds=2", "network.ue_path_loss=umi")
+    executor, links = simulation.parts.executor, deployed(config, simulation)
+    if channel is not None:
+        executor = replace(executor, radio=replace(executor.radio, channel=channel))
+        links = replace(links, radio=replace(links.radio, channel=channel))
+    seen, some = [], np.array([0, 2, 3])
+    for number in range(5):
+        theirs = executor.observe(simulation.start.but(round=number)).links
+        ours = links.links(number, some, simulation.fleet.num_samples[some])
+        np.testing.assert_array_equal(ours.ue_gain, theirs.ue_gain[some])
+        np.testing.assert_array_equal(ours.edge_gain, theirs.edge_gain)
+        seen.append(ours.ue_gain.tolist())
+    assert seen[0] == seen[1] != seen[2] == seen[3] != seen[4]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from deployment_nodes import Nodes, audit_script, refused, until
 
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.node import until_stopped
-from hpfl.deployment.uplink import Uplink
+from hpfl.deployment.stream import TierStream
 from hpfl.rng import Streams
 
 MANY = "training.rounds=1000"
@@ -42,7 +42,7 @@ def test_duplicated_and_reordered_messages_spoil_nothing(certificates, tmp_path,
         with Chaos(monkeypatch, by_chance(7, *directions)) as chaos:
             nodes.play(12)
         nodes.play(2)
-        codes = set(refused(nodes.edges[0].flock.hub))
+        codes = set(refused(nodes.edges[0].ues.hub))
     counts = audit_script.audit(tmp_path)
     assert counts["rounds"] == 15
     assert counts["updates"] >= 10
@@ -129,9 +129,9 @@ def test_a_stream_that_ends_on_this_side_is_opened_again(certificates, name):
         nodes.start_all()
         nodes.play(1)
         node = nodes.edges[1] if name == "edge-1" else nodes.ues[2]
-        hub = nodes.deployment.cloud.hub if name == "edge-1" else nodes.edges[1].flock.hub
+        hub = nodes.deployment.cloud.hub if name == "edge-1" else nodes.edges[1].ues.hub
         before = hub.children[node._settings.number]
-        nodes.loop.loop.call_soon_threadsafe(node._link.call.cancel)
+        nodes.loop.loop.call_soon_threadsafe(node.up.link.stream._call.cancel)
         until(lambda: hub.children.get(node._settings.number) not in {None, before})
         assert not nodes.tasks[name].done()
         nodes.play(2)
@@ -153,7 +153,7 @@ def test_a_sender_that_is_cancelled_leaves_its_stream_whole():
 
     async def scene():
         call = Call()
-        link = Uplink(call, idle_s=5.0)
+        link = TierStream(call, peer="the parent", idle_s=5.0, cut=lambda: None)
         sending = asyncio.ensure_future(link.send(b"one", b"two"))
         await asyncio.sleep(0.01)
         sending.cancel()

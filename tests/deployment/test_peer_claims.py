@@ -95,7 +95,7 @@ def test_a_ue_that_changes_its_sample_count_after_its_sketch_costs_its_edge_noth
             await first.hello(num_samples=7)
             tag, _ = await first.next("vector")
             await first.sketch(tag, num_samples=7)
-            while nodes.edges[0]._base is None:
+            while nodes.edges[0].up.computing.held is None:
                 await asyncio.sleep(0.02)
             await second.open()
             await second.hello(num_samples=9)
@@ -171,7 +171,7 @@ def test_a_visitor_cannot_speak_for_the_ue_that_trains(certificates):
     shape = ("network.edges=1", "planning.max_edges=1")
     with Nodes(certificates, *shape, tiny=True, timing=QUICK) as nodes:
         nodes.start_cloud()
-        flock = nodes.start_edge(0).flock
+        ues = nodes.start_edge(0).ues.side
         nodes.start_ue(0)
         mallory = Mallory(nodes, 1)
 
@@ -179,9 +179,9 @@ def test_a_visitor_cannot_speak_for_the_ue_that_trains(certificates):
             await mallory.open()
             await mallory.hello(visitor=True)
             await mallory.next("welcome")
-            while flock.gathering is None:
+            while ues.gathering.tag is None:
                 await asyncio.sleep(0.02)
-            await mallory.sketch(flock.gathering.tag)
+            await mallory.sketch(ues.gathering.tag)
             await mallory.next("refusal")
 
         acting = nodes.loop.start(work())
@@ -194,9 +194,9 @@ def test_a_visitor_cannot_speak_for_the_ue_that_trains(certificates):
 
 def test_a_visitor_that_leaves_is_forgotten_and_takes_nobody_with_it(certificates):
     with Nodes(certificates, tiny=True) as nodes:
-        flock = nodes.start_edge(0, cloud_port=1).flock  # no cloud: nobody answers
+        ues = nodes.start_edge(0, cloud_port=1).ues  # no cloud: nobody answers
         nodes.start_ue(1)
-        until(lambda: 1 in flock.hub.children)
+        until(lambda: 1 in ues.hub.children)
         mallory = Mallory(nodes, 1)
 
         async def work():
@@ -205,7 +205,7 @@ def test_a_visitor_that_leaves_is_forgotten_and_takes_nobody_with_it(certificate
             await mallory.next("welcome")
 
         nodes.loop.run(work(), 10)
-        until(lambda: len(flock.visitors) == 1)
+        until(lambda: len(ues.ways.visitors) == 1)
         nodes.loop.run(mallory.close(), 5)
-        until(lambda: not flock.visitors, 5.0)
-        assert 1 in flock.hub.children
+        until(lambda: not ues.ways.visitors, 5.0)
+        assert 1 in ues.hub.children

@@ -2,13 +2,14 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from chaos import direction_of
 from deployment_nodes import Nodes, Proxy
 
 from hpfl.data.dataset import DatasetError
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.own_data import own_data
 from hpfl.deployment.processes import adapt_ue
-from hpfl.deployment.uplink import Uplink
+from hpfl.deployment.stream import TierStream
 
 
 def test_a_ue_fetches_adapts_saves_and_reports(certificates, tmp_path):
@@ -18,7 +19,7 @@ def test_a_ue_fetches_adapts_saves_and_reports(certificates, tmp_path):
         settings = nodes.ue_settings(1)
         out = tmp_path / "personal.safetensors"
         before, adapted = nodes.loop.run(adapt_ue(settings, out), 30)
-        assert 1 in nodes.edges[0].flock.hub.children  # the visit does not disturb the UE that trains
+        assert 1 in nodes.edges[0].ues.hub.children  # the visit does not disturb the UE that trains
     config, task = nodes.config, nodes.experiment.task
     data = own_data("", config, 1)
     params = after[-1]
@@ -44,13 +45,14 @@ def _accuracy(task, params, data):
 def test_raw_data_never_leave_a_ue(certificates, monkeypatch):
     """Watch every frame a UE sends, before it is encrypted: few bytes beside the update, and no sample among them."""
     sent = {}
-    plain = Uplink._write
+    plain = TierStream._write
 
     async def watched(self, frame):
-        sent.setdefault(self, []).append(bytes(frame))
+        if direction_of(self) == "up":
+            sent.setdefault(self, []).append(bytes(frame))
         await plain(self, frame)
 
-    monkeypatch.setattr(Uplink, "_write", watched)
+    monkeypatch.setattr(TierStream, "_write", watched)
     with Nodes(certificates, "training.rounds=2", "evaluation.every=1") as nodes:
         nodes.start_all()
         nodes.play()
@@ -150,7 +152,7 @@ def test_a_folder_with_pickled_objects_is_refused(tmp_path, certificates):
 def test_a_twin_computes_what_the_cohort_of_all_computes(certificates):
     from hpfl.data.sources import load_dataset
     from hpfl.rng import Streams
-    from hpfl.simulation.build import build_simulation
+    from hpfl.simulation.simulated_run import build_simulation
 
     nodes = Nodes(certificates, "learning.batch_size=3", "learning.dtype=float64")
     nodes.loop.__exit__()

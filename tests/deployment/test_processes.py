@@ -19,7 +19,7 @@ from hpfl.cli import app
 from hpfl.cli_deploy_live import line_of
 from hpfl.deployment.certificates import write_secret
 from hpfl.deployment.local import LocalOptions, Supervisor, laid_out, lay_out
-from hpfl.deployment.metrics import Metrics
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, read_settings
 from hpfl.deployment.status import read_status
 from hpfl.reporting.store import read_rounds, read_summary

@@ -51,7 +51,7 @@ def uplink_bits(certificates, *overrides):
     with Nodes(certificates, *overrides, "training.rounds=2", tiny=True) as nodes:
         nodes.start_all()
         nodes.play(watch=watch)
-        return found, nodes.deployment.executor.links.model_bits
+        return found, 8.0 * nodes.experiment.spec.nbytes
 
 
 def test_bits_of_sketches_count_in_the_round_they_were_sent_in(certificates):

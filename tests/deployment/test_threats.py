@@ -14,11 +14,11 @@ from deployment_nodes import Certificates, Nodes, refused
 from mallory import Mallory
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.attaching import NotAdmittedError
 from hpfl.deployment.certificates import issue
 from hpfl.deployment.hub import Hub
-from hpfl.deployment.metrics import Metrics
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
-from hpfl.deployment.uplink import NotAdmittedError
 from hpfl.deployment.wire import Tag, encode
 
 QUICK = {"gather_s": 1.0, "compute_s": 5.0, "deadline_slack_s": 1.0}
@@ -54,7 +54,7 @@ def cannot_attach(nodes, mallory, **hello):
     ) as error:
         nodes.loop.run(work(), 10)
     nodes.loop.run(mallory.close(), 5)
-    assert mallory.number not in nodes.edges[0].flock.hub.children
+    assert mallory.number not in nodes.edges[0].ues.hub.children
     return error.value
 
 
@@ -89,11 +89,11 @@ def test_a_node_that_is_not_admitted_says_so_and_does_not_insist(edge):
     other.tls, other.name = edge.certificates.tls("ue-9"), "ue-9"
     task = edge.start_ue(1)
     del task
-    from hpfl.deployment.node import Experiment
+    from hpfl.deployment.node import SharedWork
     from hpfl.deployment.ue import Ue
 
     async def run():
-        await Ue(other, Experiment(other), edge.learners[0]).run()
+        await Ue(other, SharedWork(other), edge.learners[0]).run()
 
     with pytest.raises(NotAdmittedError, match="does not admit this node"):
         edge.loop.run(run(), 10)
@@ -165,7 +165,7 @@ def test_a_bad_update_is_refused_and_never_touches_the_mean(edge, what):
         return mallory.refusals
 
     assert attempt(edge, Mallory(edge, 1), work) == [code]
-    assert refused(edge.edges[0].flock.hub)[code] == 1
+    assert refused(edge.edges[0].ues.hub)[code] == 1
     assert edge.record.num_aggregated == 1
     assert edge.deployment.cloud.delivered[0].ues == [0]
     assert bool(edge.state.params.isfinite().all())
@@ -215,7 +215,7 @@ def test_an_oversized_message_ends_its_stream_and_nothing_else(edge, megabytes):
         grpc.StatusCode.CANCELLED,
     }
     assert edge.record.num_aggregated == 1
-    assert 0 in edge.edges[0].flock.hub.children
+    assert 0 in edge.edges[0].ues.hub.children
 
 
 def test_a_sender_that_stalls_is_cut_off(certificates):
@@ -233,7 +233,7 @@ def test_a_sender_that_stalls_is_cut_off(certificates):
             await asyncio.sleep(2.0)
 
         attempt(nodes, Mallory(nodes, 1), work)
-        counted = refused(nodes.edges[0].flock.hub)
+        counted = refused(nodes.edges[0].ues.hub)
         counted.pop("repeated", None)  # UE 0 may be asked again meanwhile, and answer twice
         assert counted == {"late": 1}
         assert nodes.deployment.cloud.delivered[0].ues == [0]
@@ -304,7 +304,7 @@ def test_unasked_messages_are_refused_and_a_flood_of_them_ends_the_stream(edge):
         await mallory.open()
         await mallory.hello()
         tag, _ = await mallory.next("vector")
-        junk = encode(Tag(node=mallory.name, run=tag.run), accepted=pb.Accepted())
+        junk = encode(Tag(node=mallory.name, run=tag.run), welcome=pb.Welcome())
         try:
             for _ in range(500):
                 await mallory.send(junk)
@@ -314,8 +314,8 @@ def test_unasked_messages_are_refused_and_a_flood_of_them_ends_the_stream(edge):
 
     attempt(edge, Mallory(edge, 1), work)
     limit = LimitSettings().refusals
-    assert refused(edge.edges[0].flock.hub)["unexpected"] == limit + 1
-    assert 1 not in edge.edges[0].flock.hub.children
+    assert refused(edge.edges[0].ues.hub)["unexpected"] == limit + 1
+    assert 1 not in edge.edges[0].ues.hub.children
 
 
 def test_a_flood_of_connections_does_not_disturb_who_is_there(certificates):
@@ -338,7 +338,7 @@ def test_a_flood_of_connections_does_not_disturb_who_is_there(certificates):
         assert sum(_is_open(connection) for connection in flood) == 0
         nodes.start_ue(1)
         end = time.monotonic() + 10
-        while 1 not in nodes.edges[0].flock.hub.children:
+        while 1 not in nodes.edges[0].ues.hub.children:
             assert time.monotonic() < end
             time.sleep(0.05)
         for connection in flood:

@@ -1,9 +1,13 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment import wire
 from hpfl.deployment.averaging import RunningMean
 from hpfl.deployment.checks import Bounds, check_same_model, check_sketch, check_speaker, check_update, check_weight
 from hpfl.deployment.refusal import RefusedError
@@ -70,7 +74,7 @@ def test_a_forty_megabyte_model_travels_in_frames_of_at_most_two():
 def test_every_frame_carries_run_round_base_round_node_and_model():
     for data in vector_frames(TAG, np.zeros(100, np.float32), purpose=pb.UPDATE, chunk_bytes=64):
         assert decode(data)[0] == TAG
-    assert decode(encode(TAG, accepted=pb.Accepted()))[0] == TAG
+    assert decode(encode(TAG, request=pb.Request()))[0] == TAG
 
 
 @settings(deadline=None, max_examples=40)
@@ -193,3 +197,9 @@ def test_a_running_mean_is_the_weighted_mean(count, seed):
         mean.value(), np.average(vectors.astype(np.float64), axis=0, weights=weights), rtol=1e-12
     )
     assert (mean.weight, mean.count) == (weights.sum(), count)
+
+
+def test_every_message_of_the_protocol_is_spoken():
+    """A message nobody makes would be a part of the protocol for nothing."""
+    code = "".join(path.read_text() for path in Path(wire.__file__).parent.glob("*.py"))
+    assert set(pb.DESCRIPTOR.message_types_by_name) == set(re.findall(r"pb\.([A-Z][a-z]\w*)\(", code)) | {"Frame"}

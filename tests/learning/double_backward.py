@@ -137,7 +137,7 @@ def check_against_double_backward(
     test = TestData(example.inputs, example.targets, Segments(np.arange(5), np.arange(4), np.array([4, 8, 2, 5])))
     cohort = example.cohort(training, test=test, layerwise=layerwise)
     if not products_kept:
-        cohort._gram = None  # as where the memory does not hold inner products
+        cohort.data.gram = None  # as where the memory does not hold inner products
     plain = DoubleBackward(cohort.task.module, loss, training)
     check_updates(example, cohort, plain)
     check_evaluation(example, cohort, plain, test)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from hpfl.learning import LocalTraining
 from hpfl.learning.batches import Batch
 from hpfl.learning.chain.calculus import Chain
-from hpfl.learning.chain.engine import ChainEngine
+from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.chain.free import AvgPool, Tanh
 from hpfl.learning.chain.output import CrossEntropy
 from hpfl.learning.chain.reading import chain_of
@@ -37,7 +37,7 @@ def test_a_drawn_chain_equals_double_backward(
     example = drawn_example(module, SHAPE, seed, WEIGHTED if weighted else "cross-entropy")
     loss = WEIGHTED if weighted else F.cross_entropy
     cohort = check_against_double_backward(example, training, loss, products_kept=kept)
-    assert isinstance(cohort._engine, ChainEngine)
+    assert isinstance(cohort.engine, ChainEngine)
 
 
 def before_the_first_weights(layer: nn.Module) -> Callable[[], nn.Module]:
@@ -49,8 +49,8 @@ def test_kept_inner_products_are_of_what_the_first_dense_layer_sees(layer: nn.Mo
     example = images((1, 8, 8), before_the_first_weights(layer))
     cohort = example.cohort(PLAIN)
     expected = updates(example.cohort(PLAIN, layerwise=False), example.start).update
-    assert isinstance(cohort._engine, ChainEngine)
-    assert cohort._gram is not None
+    assert isinstance(cohort.engine, ChainEngine)
+    assert cohort.data.gram is not None
     torch.testing.assert_close(updates(cohort, example.start).update, expected, rtol=1e-10, atol=1e-13)
 
 
@@ -86,9 +86,9 @@ def test_a_chain_that_disagrees_with_the_general_engine_is_not_taken(
     owner: type, name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     example = images((1, 8, 8), before_the_first_weights(nn.AvgPool2d(2)))
-    assert isinstance(example.cohort(PLAIN)._engine, ChainEngine)
+    assert isinstance(example.cohort(PLAIN).engine, ChainEngine)
     monkeypatch.setattr(owner, name, wrong)
-    assert not isinstance(example.cohort(PLAIN)._engine, ChainEngine)
+    assert not isinstance(example.cohort(PLAIN).engine, ChainEngine)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -101,4 +101,4 @@ def test_the_scale_of_weights_and_steps_does_not_keep_a_chain_from_being_taken(
         for parameter in module.parameters():
             parameter.mul_(scale)
     training = LocalTraining(inner_lr=10.0 * scale, outer_lr=0.1, inner_steps=7)
-    assert isinstance(images((1, 4, 4), lambda: module).cohort(training, dtype=dtype)._engine, ChainEngine)
+    assert isinstance(images((1, 4, 4), lambda: module).cohort(training, dtype=dtype).engine, ChainEngine)

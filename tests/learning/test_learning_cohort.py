@@ -41,7 +41,7 @@ def test_a_small_memory_budget_makes_small_chunks_and_the_same_update() -> None:
     example = images((1, 8, 8), "mlp", hidden=(40,))
     cohort = example.cohort(training(), memory_gb=1.8e-4)
     result = updates(cohort, example.start)
-    assert max(cohort._room.needs.values()) > cohort._room.free / 2  # so that no two of the largest fit
+    assert max(cohort.data.room.needs.values()) > cohort.data.room.free / 2  # so that no two of the largest fit
     torch.testing.assert_close(result.update, updates(example.cohort(training()), example.start).update)
 
 
@@ -58,7 +58,7 @@ def test_chunks_do_not_depend_on_what_was_computed_before(memory_gb: float, batc
     assert torch.equal(updates(used, start).update, updates(fresh, start).update)
     figures, expected = (cohort.evaluate(start, test, inner_lr=0.1) for cohort in (used, fresh))
     np.testing.assert_array_equal(figures.meta_loss, expected.meta_loss)
-    assert used._room.free == fresh._room.free
+    assert used.data.room.free == fresh.data.room.free
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet5", "layer norm"])

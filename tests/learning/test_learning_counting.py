@@ -5,9 +5,11 @@ import pytest
 import torch
 
 import hpfl
+from hpfl.assembly import sample_cost
+from hpfl.config import load, resolve
 from hpfl.data.sources import load_dataset
-from hpfl.learning import LocalTraining, counted_passes, make_task
-from hpfl.simulation.build import build_simulation
+from hpfl.learning import BaseMethod, Local, LocalTraining, counted_passes, make_task
+from hpfl.simulation.simulated_run import build_simulation
 
 
 def passes(objective="exact", *, model="mlp", options=None, **training):
@@ -53,3 +55,21 @@ def test_counted_passes_multiply_the_seconds_of_computing_and_the_papers_do_not(
     np.testing.assert_allclose(compute_s("learning.charged_passes=counted"), 3.02 * one, rtol=1e-12)
     plain = compute_s("learning.charged_passes=counted", "learning.inner_lr=0")
     np.testing.assert_allclose(plain, one, rtol=1e-12)
+
+
+class OneGradient(BaseMethod):
+    """A method that takes one gradient of one batch, whatever the objective would take."""
+
+    roles = ("support",)
+
+    def local(self, steps, params, kept, training):
+        found = steps[0].gradient(params)
+        return Local(found.direction, kept, found.loss, found.loss)
+
+
+@pytest.mark.parametrize(("charged", "passes"), [("paper", 1.0), ("counted", 1.0)])
+def test_a_method_is_charged_what_it_takes(charged, passes):
+    given = ["learning.method=test_learning_counting:OneGradient", f"learning.charged_passes={charged}"]
+    config = resolve(load("quickstart", overrides=[*given, "learning.batch_size=8"]))
+    task = make_task("mlp", input_shape=(1, 28, 28), num_outputs=10)
+    assert sample_cost(config, task, 1, (torch.rand(4, 1, 28, 28), torch.arange(4))).passes == passes

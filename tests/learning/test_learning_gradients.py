@@ -125,7 +125,7 @@ def test_single_precision_stays_within_rounding(name: str) -> None:
 
 def test_the_layers_decide_for_themselves_which_engine_serves() -> None:
     def layerwise(name: str) -> bool:
-        return type(EXAMPLES[name]().cohort(training())._engine).__name__ == "ChainEngine"
+        return type(EXAMPLES[name]().cohort(training()).engine).__name__ == "ChainEngine"
 
     assert [name for name in EXAMPLES if layerwise(name)] == ["mlp", "wide mlp", "lenet5", "smooth chain", "regression"]
 
@@ -142,7 +142,7 @@ def test_functional_activations_are_read_as_layers() -> None:
 
     example = images((1, 6, 6), Functional)
     cohort = example.cohort(training())
-    assert type(cohort._engine).__name__ == "ChainEngine"
+    assert type(cohort.engine).__name__ == "ChainEngine"
     general = updates(example.cohort(training(), layerwise=False), example.start).update
     torch.testing.assert_close(updates(cohort, example.start).update, general, rtol=1e-10, atol=1e-13)
 
@@ -151,7 +151,7 @@ def test_a_layer_used_twice_is_left_to_the_general_engine() -> None:
     shared = torch.nn.Linear(4, 4)
     model = torch.nn.Sequential(torch.nn.Flatten(), shared, torch.nn.Tanh(), shared)
     cohort = images((1, 2, 2), lambda: model).cohort(training())
-    assert type(cohort._engine).__name__ == "GeneralEngine"
+    assert type(cohort.engine).__name__ == "GeneralEngine"
 
 
 @pytest.mark.parametrize(("window", "padding", "stride"), [(5, 0, 1), (3, 1, 2), (2, 0, 2)])

@@ -1,6 +1,7 @@
 """The GPU kernels of pooled convolutions against the layers they stand for; without a GPU, interpreted where asked."""
 
 import os
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,7 +11,8 @@ import torch
 from cohort_examples import EXAMPLES, SIZES, Segments, images, updates
 from torch import Tensor, nn
 
-from hpfl.learning import LearningError, LocalTraining, TestData
+from hpfl.learning import LearningError, LocalTraining, RecordedCohort, TestData
+from hpfl.learning.blocks import blocks
 from hpfl.learning.chain import pooled as pooled_module
 from hpfl.learning.chain.convolution import Convolution, Geometry
 from hpfl.learning.chain.delta import Delta
@@ -117,7 +119,7 @@ MODELS = {"lenet5": EXAMPLES["lenet5"], "uneven net": lambda: images((2, 12, 11)
 
 
 def pooled_links(cohort: Any) -> int:
-    return sum(isinstance(link, PooledLink) for link in cohort._engine.chain.links)
+    return sum(isinstance(link, PooledLink) for link in cohort.engine.chain.links)
 
 
 @needs_kernels
@@ -140,7 +142,7 @@ def test_kernels_evaluate_as_the_general_engine_does() -> None:
     test = TestData(example.inputs, example.targets, Segments(np.arange(8), np.arange(7), SIZES))
     figures = example.cohort(training(), device=DEVICE).evaluate(example.start, test, inner_lr=0.4, inner_steps=2)
     expected = example.cohort(training(), layerwise=False).evaluate(example.start, test, inner_lr=0.4, inner_steps=2)
-    for one, two in zip(vars(figures).values(), vars(expected).values(), strict=True):
+    for one, two in zip(figures.values(), expected.values(), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-10)
 
 
@@ -167,19 +169,32 @@ def test_kernels_give_the_same_bits_again_whatever_the_chunk() -> None:
 def test_recorded_rounds_and_evaluations_equal_those_computed_at_once() -> None:
     example = MODELS["uneven net"]()
     test = TestData(example.inputs, example.targets, Segments(np.arange(8), np.arange(7), SIZES))
-    cohort, at_once = (example.cohort(training(), device=DEVICE, test=test, chunk=chunk) for chunk in (None, 100))
+    at_once = example.cohort(training(), device=DEVICE, test=test, chunk=100)
+    cohort = RecordedCohort(example.cohort(training(), device=DEVICE, test=test))
     for number in range(4):
         start = example.start * (1 + number / 10)
-        fresh = example.cohort(training(), device=DEVICE, test=test)
+        fresh = RecordedCohort(example.cohort(training(), device=DEVICE, test=test))
         result, expected_update = (updates(c, start).update for c in (cohort, at_once))
         torch.testing.assert_close(result, expected_update, rtol=1e-12, atol=1e-14)
         assert torch.equal(result, updates(fresh, start).update)  # so that a resumed run rounds as it would have
         figures, expected = (c.evaluate(start, test, inner_lr=0.4) for c in (cohort, at_once))
-        for one, two in zip(vars(figures).values(), vars(expected).values(), strict=True):
+        for one, two in zip(figures.values(), expected.values(), strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-12)
-    assert cohort._replays
-    assert cohort._evaluations
-    assert not at_once._replays
+    assert cohort.replays
+    assert cohort.evaluations
+    assert not RecordedCohort.records(at_once)
+
+
+@needs_gpu
+def test_a_recorded_round_of_several_blocks_leaves_earlier_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for user in ("replay", "cohort_round"):
+        monkeypatch.setattr(f"hpfl.learning.{user}.blocks", partial(blocks, size=2))
+    example = MODELS["uneven net"]()
+    cohort = example.cohort(training(), device=DEVICE)
+    recorded, expected = RecordedCohort(cohort), updates(cohort, example.start).update
+    first = updates(recorded, example.start).update
+    updates(recorded, example.start * 2)
+    torch.testing.assert_close(first, expected, rtol=1e-12, atol=1e-14)
 
 
 @needs_gpu

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hpfl.learning import LearningError, LocalTraining, make_task
 from hpfl.learning.batches import Samples
-from hpfl.learning.chain.engine import ChainEngine
+from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.curvature import Landscape
 
 SHAPE = (1, 3, 3)
@@ -50,7 +50,7 @@ def test_a_weighted_mean_is_over_the_samples_of_a_ue_as_torch_defines_it(name: s
         if options.get("batch_size") and name in ("a class that does not count", "a class that is ignored"):
             continue  # a batch may hold nothing that counts, of which torch has no mean
         cohort = check_against_double_backward(example, training, loss, layerwise=layerwise)
-        assert isinstance(cohort._engine, ChainEngine) == (layerwise and name != "weighted likelihood")
+        assert isinstance(cohort.engine, ChainEngine) == (layerwise and name != "weighted likelihood")
 
 
 def test_shares_of_classes_count_one_each_whatever_their_weights() -> None:

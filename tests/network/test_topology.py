@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpfl.network.channel import FADINGS, PathLoss
+from hpfl.network.channel import FADINGS
 from hpfl.network.distributions import Choice, Constant, LogNormal, Uniform, whole_numbers
+from hpfl.network.path_losses import PathLoss
 from hpfl.network.topology import FleetSpec, make_fleet
 from hpfl.rng import Streams
 

@@ -10,7 +10,7 @@ from hpfl.planning.alternating import alternating_plan
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.joint import joint_plan
 from hpfl.planning.moves import descend
-from hpfl.planning.task import Incumbent, task_of
+from hpfl.planning.set_choice import Incumbent, task_of
 from hpfl.rng import Stream
 
 STREAM = Stream(0, "planning")

@@ -11,8 +11,8 @@ from paper_network import paper_network
 
 import hpfl
 from hpfl.planning.documents import plan_to_json
-from hpfl.planning.fields import ProblemError
 from hpfl.planning.planners import PLANNERS
+from hpfl.planning.rules import ProblemError
 from hpfl.rng import Stream
 
 DOCUMENT = {
@@ -38,7 +38,8 @@ DOCUMENT = {
 def arrays(**changes):
     """The fields of the document's problem."""
     problem = hpfl.RoundProblem.from_json(DOCUMENT)
-    return {field.name: getattr(problem, field.name) for field in fields(problem)} | changes
+    names = {field.name for field in (*fields(problem), *fields(problem.links))} - {"links"}
+    return {name: getattr(problem, name) for name in names} | changes
 
 
 def said_of_document(place, value):

@@ -8,7 +8,7 @@ from paper_network import paper_network
 from planning_oracles import bisected_latency_s, convex_latency_s, edge_hz
 
 from hpfl.planning.bandwidth import CERTIFIED_GAP, InfeasibleError, allocate
-from hpfl.planning.link import LN2
+from hpfl.planning.link_curve import LN2
 
 seeds = st.integers(0, 10**6)
 
@@ -63,7 +63,7 @@ def test_any_network_is_certified_and_within_the_budget(seed, decades):
     problem = wild_network(seed, decades=decades)
     found = allocate(problem, everybody(problem))
     hz = np.concatenate([found.ue_bandwidth_hz, found.edge_bandwidth_hz])
-    assert 0 <= found.relative_gap <= CERTIFIED_GAP
+    assert 0 <= found.latency_gap <= CERTIFIED_GAP
     assert (hz >= 0).all()
     assert hz.sum() <= problem.bandwidth_hz
     assert found.least_latency_s <= found.round_latency_s == np.nanmax(found.latency_s)
@@ -126,11 +126,10 @@ def test_the_order_of_edges_does_not_matter(seed):
     problem = wild_network(seed, decades=3.0)
     order = np.random.default_rng(seed).permutation(4)
     ues = (3 * order[:, None] + np.arange(3)).ravel()
-    columns = {name: value[order] for name, value in vars(problem).items() if np.shape(value) == (4,)}
-    columns |= {name: value[ues] for name, value in vars(problem).items() if np.shape(value) == (12,)}
-    columns["edge_of_ue"] = problem.edge_of_ue
-    fields = {name: columns[name] for name in columns if name in problem.__dataclass_fields__}
-    turned = allocate(replace(problem, **fields), everybody(problem))
+    turned = allocate(
+        problem.of_edges(order).of_ues(np.argsort(np.argsort(order)[problem.edge_of_ue], kind="stable")),
+        everybody(problem),
+    )
     straight = allocate(problem, everybody(problem))
     assert turned.round_latency_s == pytest.approx(straight.round_latency_s, rel=1e-11)
     np.testing.assert_allclose(turned.ue_bandwidth_hz, straight.ue_bandwidth_hz[ues], rtol=1e-6, atol=1e-9)
@@ -157,7 +156,7 @@ def test_delivered_links_drop_out():
 def test_a_set_with_nothing_to_send_takes_no_time():
     problem = paper_network(1, K=2, ues=3, ue_bits=np.zeros(6), edge_bits=np.zeros(2))
     found = allocate(problem, everybody(problem))
-    assert found.round_latency_s == found.relative_gap == 0
+    assert found.round_latency_s == found.latency_gap == 0
     assert found.ue_bandwidth_hz.sum() == 0
 
 
@@ -177,7 +176,7 @@ def test_slow_computing_bounds_the_round_from_below():
     problem = paper_network(1, K=2, ues=2, compute_s=np.array([0.0, 1e6, 0.0, 0.0]))
     found = allocate(problem, everybody(problem))
     assert 1e6 < found.round_latency_s < 1e6 + 10
-    assert found.relative_gap <= 1e-9
+    assert found.latency_gap <= 1e-9
 
 
 def test_a_deep_fade_takes_what_its_power_allows():
@@ -191,7 +190,7 @@ def test_a_deep_fade_takes_what_its_power_allows():
 def test_ten_thousand_edges():
     problem = paper_network(2, K=10_000, ues=2, bandwidth_hz=1e9)
     found = allocate(problem, everybody(problem))
-    assert found.relative_gap <= CERTIFIED_GAP
+    assert found.latency_gap <= CERTIFIED_GAP
     np.testing.assert_allclose(found.latency_s, found.round_latency_s, rtol=1e-9)
 
 
@@ -222,7 +221,7 @@ def test_energy_budgets_hold_and_cost_time(seed, spread):
     draw = np.random.default_rng(seed)
     energy_j = problem.ue_power_w * free.upload_s * 10.0 ** (-spread * draw.random(6))
     tight = allocate(replace(problem, ue_energy_j=energy_j), everybody(problem))
-    assert tight.relative_gap <= CERTIFIED_GAP
+    assert tight.latency_gap <= CERTIFIED_GAP
     assert tight.round_latency_s >= free.round_latency_s * (1 - 1e-9)
     assert (tight.ue_power_w * tight.upload_s <= energy_j * (1 + 1e-12)).all()
     assert (tight.ue_power_w <= problem.ue_power_w).all()

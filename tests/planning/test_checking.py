@@ -7,9 +7,9 @@ import pytest
 from paper_network import paper_network
 
 import hpfl
+from hpfl.planning.allocation import finish_plan, finished
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.checking import PlanError, checked_answer
-from hpfl.planning.outcome import finish_plan, finished
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Stream
 
@@ -149,9 +149,14 @@ def test_a_planner_may_lower_powers_and_leave_bandwidth_to_links_that_are_done()
     rate_bps = hz * np.log2(1.0 + power_w * problem.ue_gain / (np.maximum(hz, 1e-9) * problem.ue_noise_w_per_hz))
     upload_s = np.where(member & (ue_bits > 0), ue_bits / np.maximum(rate_bps, 1e-9), 0.0)
     times = finished(
-        problem, plan.scheduled, member, upload_s=upload_s, ue_power_w=power_w, edge_bandwidth_hz=plan.edge_bandwidth_hz
+        problem.links,
+        plan.scheduled,
+        member,
+        upload_s=upload_s,
+        ue_power_w=power_w,
+        edge_bandwidth_hz=plan.edge_bandwidth_hz,
     )
-    own = replace(plan, ue_bandwidth_hz=hz, **vars(times))
+    own = replace(plan, ue_bandwidth_hz=hz, times=times)
     own = replace(own, objective=problem.objective(own.scheduled, own.round_latency_s))
     checked_answer((own, {}), problem, "planner mine")
 
@@ -187,6 +192,6 @@ def test_planning_one_round_with_a_planner_of_ones_own_checks_its_plan():
 
 
 def test_the_sentence_names_a_planner_as_it_is_registered(monkeypatch):
-    monkeypatch.setitem(PLANNERS._parts, "mine", greedy)
+    monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS._made("mine", greedy, "elsewhere", None, {}))
     with pytest.raises(PlanError, match=r"^planner mine hands out"):
         hpfl.plan(paper_network(), "mine")

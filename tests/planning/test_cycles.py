@@ -11,7 +11,7 @@ from paper_network import paper_network
 
 import hpfl
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.planners import PLANNERS, SKETCHING
+from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 
 CYCLES = ("round-robin", "random-cycle")
@@ -107,7 +107,7 @@ def test_everybody_hears_and_bandwidth_is_exact_without_sketches(name):
     assert plan.hears is None
     assert plan.step_scale == 1.0
     assert plan.round_latency_s == allocate(network(), plan.scheduled).round_latency_s
-    assert name not in SKETCHING
+    assert not PLANNERS.part(name).traits["sketches"]
 
 
 def test_scripted_without_a_script_calls_as_many_in_turn_as_there_may_be():

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.documents import plan_to_json, problem_from_json
-from hpfl.planning.fields import ProblemError
 from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.planning.rules import ProblemError
 
 
 def example():

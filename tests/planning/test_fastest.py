@@ -12,11 +12,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.estimates import UNPRICED, estimate, moved
-from hpfl.planning.fastest import choose, fastest
-from hpfl.planning.fields import LARGEST
+from hpfl.planning.estimates import estimate, moved
+from hpfl.planning.fastest import choose
+from hpfl.planning.planners import PLANNERS
 from hpfl.planning.ratio import seconds_of, typical_seconds
-from hpfl.planning.task import task_of
+from hpfl.planning.rules import LARGEST
+from hpfl.planning.set_choice import task_of
 from hpfl.rng import Streams
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -35,7 +36,7 @@ def fresh(seed=0, *, K=20, **changes):
 
 
 def planned(problem, memory=None):
-    return fastest(problem, memory or {}, Streams(0).at("planning"))
+    return PLANNERS.get("fastest")(problem, memory or {}, Streams(0).at("planning"))
 
 
 def quadratic(curvature, noise, *, rounds=30, K=20, skew=None, seed=0):
@@ -326,11 +327,10 @@ def test_an_edge_that_heard_against_the_plan_may_be_called_again():
 
 def test_without_a_price_an_old_update_counts_as_new():
     updates = np.tile(normal("old", WIDTH), (20, 1))
-    _, memory = estimate(fresh(sketches=updates), {UNPRICED: True})
+    _, memory = estimate(fresh(sketches=updates), {}, unpriced=True)
     memory = moved(memory, updates[0], 3.0) | {"bend": 1.0, "reach": 1.0}
     stale = paper_network(1, staleness=np.full(20, 20), sketches=updates)
-    plan, after = planned(stale, memory)
+    plan, _ = PLANNERS.get("fastest", staleness_price="none")(stale, memory, Streams(0).at("planning"))
     assert plan.step_scale > 0.0
-    assert after[UNPRICED]
-    found, _ = estimate(stale, memory)
+    found, _ = estimate(stale, memory, unpriced=True)
     assert found.gradient == pytest.approx(updates[0])

@@ -10,11 +10,11 @@ from planning_oracles import allowed_sets
 from hpfl.planning.bandwidth import InfeasibleError, allocate
 from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.lines import tabulate
-from hpfl.planning.link import LN2
+from hpfl.planning.link_curve import LN2
 from hpfl.planning.load import load_of
 from hpfl.planning.search import solve
+from hpfl.planning.set_choice import SetChoice, task_of
 from hpfl.planning.solo import solo_slack_s
-from hpfl.planning.task import Task, task_of
 from hpfl.rng import Stream
 
 STREAM = Stream(0, "planning")
@@ -195,6 +195,6 @@ def test_the_same_problem_gets_the_same_plan():
 def test_a_task_minimises_what_it_says():
     problem = paper_network(1, K=3, ues=2)
     task = task_of(problem)
-    assert isinstance(task, Task)
+    assert isinstance(task, SetChoice)
     scheduled = np.array([True, False, True])
     assert task.objective(scheduled, 2.0) == pytest.approx(problem.objective(scheduled, 2.0))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from planning_oracles import least_hz
 
 from hpfl.network.latency import upload_s
-from hpfl.planning.link import LN2, energy_nats, link_curve, spectral_nats
+from hpfl.planning.link_curve import LN2, energy_nats, link_curve, spectral_nats
 
 ratios = st.floats(-30, 30).map(lambda exponent: 10.0**exponent)
 

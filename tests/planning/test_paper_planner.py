@@ -4,9 +4,9 @@ from paper_network import paper_network
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
+from hpfl.planning.allocation import realise
 from hpfl.planning.bandwidth import InfeasibleError, allocate
 from hpfl.planning.filling import fill_at_equal_speed
-from hpfl.planning.outcome import realise
 from hpfl.planning.paper import edge_scheduling
 from hpfl.planning.planners import PLANNERS, plan
 from hpfl.rng import Stream

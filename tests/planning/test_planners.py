@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from paper_network import paper_network
 
+from hpfl.planning.allocation import finish_plan
 from hpfl.planning.bandwidth import InfeasibleError, allocate
-from hpfl.planning.baselines import equal_split, quick_bound, random_set
+from hpfl.planning.baselines import equal_split, random_set
 from hpfl.planning.deadline import ConvergenceError
-from hpfl.planning.outcome import finish_plan
 from hpfl.planning.planners import PLANNERS, advice, caution, plan
 from hpfl.planning.problem import Plan
+from hpfl.planning.set_plans import quick_bound
 from hpfl.registry import UnknownNameError
 from hpfl.rng import Streams
 

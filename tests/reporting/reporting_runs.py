@@ -7,6 +7,7 @@ import torch
 
 from hpfl.reporting.runs import RunView
 from hpfl.reporting.store import RunStore
+from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 
@@ -30,7 +31,9 @@ def record(number: int, **changes: object) -> RoundRecord:
         "lower_bound": -1.0,
         "relative_gap": 0.0,
     }
-    return RoundRecord(**(fields | changes))  # type: ignore[arg-type]
+    columns = dict.fromkeys(summary_columns())
+    measured = {name: changes.pop(name) for name in columns if name in changes}
+    return RoundRecord(**(fields | changes), evaluation=columns | measured)  # type: ignore[arg-type]
 
 
 def evaluated(number: int, accuracy: float, **changes: object) -> RoundRecord:

@@ -1,9 +1,11 @@
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -57,6 +59,42 @@ def test_any_memory_clock_and_time_come_back_exactly(
     before = state().but(memory=memory, time_s=time_s, clock=clock)
     save_checkpoint(tmp_path, before, fingerprint="f")
     assert_same(loaded_state(tmp_path), before)
+
+
+def test_what_ues_keep_and_rules_remember_comes_back_exactly(tmp_path: Path) -> None:
+    rows = torch.arange(6, dtype=torch.float32).reshape(3, 2) / 7
+    velocity = torch.tensor([1 / 3, -0.0], dtype=torch.float64)
+    rule = {"velocity": velocity, "steps": 3, "seen": {"last": np.arange(2), "why": None, "shares": [0.5, 1 / 3]}}
+    before = state().but(
+        kept={"method": rows, "method_before": rows.T}, cloud_rule=rule, edge_rules={"now": {"3": rule, "4": {}}}
+    )
+    save_checkpoint(tmp_path, before, fingerprint="f")
+    after = loaded_state(tmp_path)
+    assert_same(after, before)
+    assert torch.equal(after.kept["method"], rows)
+    assert torch.equal(after.kept["method_before"], rows.T)
+    for one in (after.cloud_rule, after.edge_rules["now"]["3"]):
+        assert (one["velocity"].dtype, one["velocity"].numpy().tobytes()) == (torch.float64, velocity.numpy().tobytes())
+        assert (one["steps"], one["seen"]["why"], one["seen"]["shares"]) == (3, None, [0.5, 1 / 3])
+        assert one["seen"]["last"].tolist() == [0, 1]
+    assert after.edge_rules["now"]["4"] == {}
+
+
+def test_where_nothing_is_kept_a_checkpoint_is_what_it_always_was(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, state(), fingerprint="f")
+    with safetensors.safe_open(path, framework="pt") as file:
+        names, header = set(file.keys()), json.loads(file.metadata()["hpfl"])
+    old = ["round", "time_s", "params", "pending", "base_round", "awaiting", "importance", "joules", "memory", "clock"]
+    assert list(header["fields"]) == old
+    assert {name.split("/")[0] for name in names} <= set(old)
+    after = loaded_state(tmp_path)
+    assert (after.kept, after.cloud_rule, after.edge_rules) == ({}, {}, {})
+
+
+def test_parts_of_a_rule_that_would_be_stored_under_one_name_are_refused(tmp_path: Path) -> None:
+    rule = {"a/b": torch.zeros(1), "a": {"b": torch.ones(1)}}
+    with pytest.raises(CheckpointError, match="two parts are called cloud_rule/a/b; wanted names without /"):
+        save_checkpoint(tmp_path, state().but(cloud_rule=rule), fingerprint="f")
 
 
 def test_subnormals_signed_zeros_and_infinities_keep_their_bits(tmp_path: Path) -> None:

@@ -432,3 +432,12 @@ def test_runs_without_an_accuracy_are_timed_to_a_test_loss(tmp_path: Path) -> No
     assert compare_figure(comparison.groups, comparison.ways, tmp_path / "loss.png", target=comparison.target).exists()
     given = compare_views([falling("quick", losses), falling("slow", losses)], target=Target(0.5, LOSS))
     assert [row["rounds_to_target"] for row in given.rows] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("learning", "label"),
+    [({}, "HPFL"), ({"inner_lr": 0.0}, "HFL"), ({"method": "fedavg"}, "HFL"), ({"method": "not-here"}, "HPFL")],
+)
+def test_a_run_is_called_after_what_its_ues_learn(learning, label):
+    found = RunView(label="mine", rows=[], config={"learning": {"inner_lr": 0.03, **learning}})
+    assert found.system == label

@@ -1,11 +1,13 @@
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reporting_runs import evaluated, history, record
 
-from hpfl.reporting.summary import diverged, environment, rows, summarise, time_to_target
+from hpfl.learning import DEFAULT_METRICS, BoundMetric, columns_of
+from hpfl.reporting.summary import diverged, environment, rows, summarise, time_to_target, ue_figures
 from hpfl.reporting.targets import ACCURACY, LOSS, Target, best_held, hardest_common
 
 ACCURACIES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
@@ -119,3 +121,27 @@ def test_a_configured_loss_is_the_target_instead_of_the_accuracy() -> None:
     assert (summary["target_accuracy"], summary["target_loss"]) == (None, 0.25)
     assert (summary["rounds_to_target"], summary["time_to_target_s"]) == (4, 10.0)
     assert (summary["final_personalised_test_loss"], summary["best_personalised_test_loss"]) == (1 / 7, 1 / 7)
+
+
+def test_columns_of_other_metrics_follow_the_usual_ones():
+    metric = BoundMetric(lambda tests: tests.weights[:, 0], ("personalised_ece", "global_ece"), worst="high")
+    unjudged = BoundMetric(metric.metric, ("mine", "ours"))
+    columns = ("personalised_ece", "global_ece", "personalised_ece_p90", "mine", "ours")
+    rounds = [dict(evaluated(number, 0.5).to_json()) for number in (1, 2, 3)]
+    for row, value in zip(rounds, (0.3, 0.1, 0.2), strict=True):
+        row.update(dict.fromkeys(columns, value))
+    usual = summarise(rounds, target=None)
+    summary = summarise(rounds, target=None, metrics=(*DEFAULT_METRICS, metric, unjudged))
+    assert {name: summary[name] for name in usual} == usual
+    assert [name for name in summary if name not in usual] == [
+        *(f"final_{name}" for name in columns),
+        *(f"best_{name}" for name in columns[:3]),
+    ]
+    assert (summary["final_personalised_ece"], summary["best_personalised_ece"]) == (0.2, 0.1)
+
+
+def test_figures_of_ues_begin_with_the_usual_ones_in_their_order():
+    figures = {name: np.zeros(2) for name in (*columns_of(DEFAULT_METRICS), "mine")}
+    first = ["personalised_accuracy", "global_accuracy", "meta_loss", "loss", "personalised_test_loss", "test_loss"]
+    assert list(ue_figures(figures)) == [*first, "mine"]
+    assert list(ue_figures({"mine": np.zeros(2), "loss": np.zeros(2)})) == ["loss", "mine"]

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from hpfl.network.channel import FADINGS, PathLoss
+from hpfl.network.channel import CHANNELS, ChannelSettings
 from hpfl.network.distributions import Constant, Uniform
 from hpfl.network.links import Links
+from hpfl.network.path_losses import PathLoss
+from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation import event, round  # noqa: A004, F401  they register the clocks
-from hpfl.simulation.clock import CLOCKS, ClockSettings, Interval
-from hpfl.simulation.executor import Load, Mishaps, SimulatedExecutor
 from hpfl.simulation.learners import Pending
-from hpfl.simulation.radio import Radio
-from hpfl.training.cloud import CloudSettings
+from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.training.clock import CLOCKS, ClockSettings, Span
+from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Parts
 from hpfl.training.state import initial_state
 
@@ -78,7 +78,7 @@ def make_world(
     loses_ues=False,
     cpu_hz=None,
     record=None,
-    memory=None,
+    script=None,
 ):
     """A network of a few edges; `life` is a function from (fleet, streams) to a `Life`."""
     streams = Streams(seed)
@@ -95,14 +95,17 @@ def make_world(
     executor = SimulatedExecutor(
         fleet=fleet,
         radio=Radio(
-            ue_path=PathLoss(gain_at_1m_linear=10**-3.6, exponent=2.0),
-            edge_path=PathLoss(gain_at_1m_linear=1e-4, exponent=2.0),
-            fading=FADINGS.get("rayleigh"),
+            channel=CHANNELS.get("path-loss-and-fading")(
+                ChannelSettings(
+                    ue_path=PathLoss(gain_at_1m_linear=10**-3.6, exponent=2.0),
+                    edge_path=PathLoss(gain_at_1m_linear=1e-4, exponent=2.0),
+                )
+            ),
             noise_w_per_hz=4e-21,
             coherence_s=coherence_s,
             record=record,
         ),
-        load=Load(
+        load=WorkSizes(
             ue_bits=BITS,
             edge_bits=BITS,
             touched_samples=np.full(fleet.num_ues, 20.0),
@@ -132,13 +135,15 @@ def make_world(
     )
     parts = Parts(
         executor=executor,
-        planner=PLANNERS.get(planner) if isinstance(planner, str) else planner,
-        evaluate=lambda params, number: None,
+        planner=PLANNERS.get(planner, **({} if script is None else {"script": script}))
+        if isinstance(planner, str)
+        else planner,
+        evaluate=lambda state: None,
         streams=streams,
         stopwatch=lambda: 0.0,
     )
     state = initial_state(torch.zeros(3, dtype=torch.float64), num_edges=edges, num_ues=fleet.num_ues)
-    return World(executor, settings, parts, state.but(memory=memory or {}))
+    return World(executor, settings, parts, state)
 
 
 def by_hand(
@@ -187,7 +192,7 @@ def by_hand(
         lower_bound=0.0,
         relative_gap=0.0,
     )
-    return Interval(
+    return Span(
         links=links,
         plan=plan,
         start_s=0.0,

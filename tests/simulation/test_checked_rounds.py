@@ -11,7 +11,7 @@ import hpfl
 from hpfl.cli import app
 from hpfl.planning.checking import PlanError
 from hpfl.planning.planners import PLANNERS
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import play_round
 
 SMALL = ["network.edges=4", "network.ues_per_edge=1", "data.samples_per_ue=[5, 10]", "training.rounds=3"]
@@ -74,7 +74,8 @@ def test_a_cheating_planner_ends_the_run_in_the_round_it_cheats(clock, how, said
 
 @pytest.mark.parametrize("how", ["hpfl run", "hpfl.run"])
 def test_a_run_with_a_cheating_planner_is_no_completed_run(monkeypatch, tmp_path, how):
-    monkeypatch.setitem(PLANNERS._parts, "wide", cheating(wide, since=1))
+    made = PLANNERS._made("wide", cheating(wide, since=1), "elsewhere", None, {})
+    monkeypatch.setitem(PLANNERS._parts, "wide", made)
     if how == "hpfl.run":
         with pytest.raises(PlanError, match="round 2: planner wide hands out 40 MHz of 5 MHz"):
             hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, "planning.planner=wide"]), hooks=hpfl.Hooks())

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from simulation_worlds import BITS, by_hand, make_world, memory_of
 
-from hpfl.simulation.clock import ClockSettings, Work
 from hpfl.simulation.event import EventClock
 from hpfl.simulation.round import RoundClock
+from hpfl.training.clock import ClockSettings, Work
 from hpfl.training.loop import play_round
 
 # edge 0: UE 0 computes 2 s and sends 4 bits at 2 bit/s (there at 4 s), UE 1 1 s and 8 bits at 2 bit/s (5 s);
@@ -187,9 +187,7 @@ def test_event_equals_round_when_every_edge_is_scheduled_every_round(broadcast):
 
 
 def test_an_edge_that_waited_is_no_slower_than_one_that_starts_from_zero():
-    worlds = [
-        make_world(clock=clock, planner="scripted", memory={"script": [[0, 1], [2, 3]]}) for clock in ("round", "event")
-    ]
+    worlds = [make_world(clock=clock, planner="scripted", script=[[0, 1], [2, 3]]) for clock in ("round", "event")]
     states = [world.state for world in worlds]
     latencies = []
     for _ in range(4):
@@ -201,7 +199,7 @@ def test_an_edge_that_waited_is_no_slower_than_one_that_starts_from_zero():
 
 
 def test_a_broadcast_to_all_supersedes_what_is_in_flight_and_everybody_starts_anew():
-    world = make_world(planner="scripted", memory={"script": [[0], [1]]}, broadcast="all")
+    world = make_world(planner="scripted", script=[[0], [1]], broadcast="all")
     state, first = play_round(world.state, world.parts, world.settings)
     assert first.superseded == (1, 2, 3)
     assert state.awaiting.all()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation_worlds import by_hand, memory_of
 
-from hpfl.simulation.clock import ClockSettings
 from hpfl.simulation.event import EventClock
+from hpfl.training.clock import ClockSettings
 
 COMPUTED, DELIVERED, ARRIVED = range(3)
 

@@ -12,9 +12,9 @@ from simulation_worlds import BITS, make_world
 from hpfl.network.availability import TwoState
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.sampling import Sampling
-from hpfl.planning.baselines import plan_with_bandwidth
-from hpfl.simulation.executor import Mishaps
+from hpfl.planning import plan_with_bandwidth
 from hpfl.simulation.roster import Life
+from hpfl.simulation.virtual_executor import Mishaps
 from hpfl.training.loop import play_round
 
 chances = st.sampled_from([0.0, 0.0, 0.2, 0.6])

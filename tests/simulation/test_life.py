@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from simulation_worlds import BITS, make_world
 
 from hpfl.network.availability import TwoState
-from hpfl.network.deadline import cut_s
+from hpfl.network.cutoff import cut_s
 from hpfl.network.failures import struck
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.sampling import Sampling, sampled
 from hpfl.rng import Streams
-from hpfl.simulation.executor import Mishaps
 from hpfl.simulation.roster import Life
+from hpfl.simulation.virtual_executor import Mishaps
 from hpfl.training.loop import play_round
 
 
@@ -84,7 +84,7 @@ def test_sampled_ues_keep_their_place_until_their_update_is_aggregated():
     world = make_world(
         life=living(sampling=Sampling(count=2)),
         planner="scripted",
-        memory={"script": [[0], [0], [1]]},
+        script=[[0], [0], [1]],
         staleness_bound=9,
     )
     _, records = play(world, 3)
@@ -106,7 +106,7 @@ def test_the_two_state_process_settles_at_its_balance():
 
 def test_an_edge_goes_on_without_a_ue_that_left_before_it_delivered():
     world = make_world(life=living(availability=away(3, since=1)), planner="scripted", loses_ues=True,
-                       memory={"script": [[0], [1]]})  # fmt: skip
+                       script=[[0], [1]])  # fmt: skip
     _, records = play(world, 2)
     assert asked(world, 1) == [(0, [3, 4, 5]), (0, [4, 5])]
     assert records[1].num_lost == 1
@@ -130,7 +130,7 @@ def test_the_update_of_a_ue_that_left_after_it_delivered_is_kept():
 
 def test_an_edge_left_without_ues_drops_its_update_and_rejoins_fresh():
     world = make_world(life=living(availability=away(3, 4, 5, since=1, until=3)), planner="scripted", loses_ues=True,
-                       memory={"script": [[0], [0], [0], [1]]}, staleness_bound=9)  # fmt: skip
+                       script=[[0], [0], [0], [1]], staleness_bound=9)  # fmt: skip
     _, records = play(world, 4)
     assert [record.dropped for record in records] == [(), (1,), (), ()]
     assert [record.num_participants for record in records] == [12, 9, 9, 12]
@@ -180,7 +180,7 @@ def test_a_spoilt_backhaul_is_tried_again_in_the_next_round():
 
 
 def test_a_dead_edge_loses_its_update_and_starts_afresh():
-    world = make_world(life=living(edge_death=0.3), planner="scripted", memory={"script": [[0]]}, staleness_bound=50)
+    world = make_world(life=living(edge_death=0.3), planner="scripted", script=[[0]], staleness_bound=50)
     state, records = play(world, 8)
     died = [edge for record in records for edge in record.dropped]
     assert set(died) - {0}
@@ -251,7 +251,7 @@ def test_every_ue_belongs_to_the_nearest_edge():
 
 def test_a_hand_over_in_mid_upload_leaves_the_old_edge_and_waits_for_the_new_ones_next_round():
     world = make_world(life=living(mobility=walkers(100.0, 200.0)), planner="scripted", loses_ues=True,
-                       memory={"script": [[0], [1], [2], [3]]}, staleness_bound=50, ues_per_edge=6)  # fmt: skip
+                       script=[[0], [1], [2], [3]], staleness_bound=50, ues_per_edge=6)  # fmt: skip
     state, handed_over = world.state, 0
     for _ in range(12):
         before = state.clock.get("serves")

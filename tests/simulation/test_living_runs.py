@@ -11,7 +11,7 @@ import hpfl
 from hpfl.data.sources import load_dataset
 from hpfl.network.failures import struck
 from hpfl.rng import Streams
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
 from hpfl.training.record import MEASURED_FIELDS
 

@@ -11,7 +11,7 @@ STALENESS = [(0, 0), (1, 1), (1, 0), (2, 1)]
 
 @pytest.mark.parametrize("clock", ["round", "event"])
 def test_staleness_on_arrival_is_the_papers(clock):
-    world = make_world(planner="scripted", memory={"script": SCRIPT}, clock=clock)
+    world = make_world(planner="scripted", script=SCRIPT, clock=clock)
     state, seen = world.state, []
     for _ in SCRIPT:
         state, record = play_round(state, world.parts, world.settings)
@@ -21,7 +21,7 @@ def test_staleness_on_arrival_is_the_papers(clock):
 
 
 def test_the_timeline_tells_the_same_story():
-    world = make_world(planner="scripted", memory={"script": SCRIPT})
+    world = make_world(planner="scripted", script=SCRIPT)
     state, rows = world.state, []
     for _ in SCRIPT:
         state, record = play_round(state, world.parts, world.settings)
@@ -36,7 +36,7 @@ def test_the_timeline_tells_the_same_story():
 
 
 def test_a_script_begins_again_when_it_ends():
-    world = make_world(planner="scripted", memory={"script": SCRIPT}, staleness_bound=9)
+    world = make_world(planner="scripted", script=SCRIPT, staleness_bound=9)
     state = world.state
     for turn in range(9):
         state, record = play_round(state, world.parts, world.settings)

@@ -6,7 +6,7 @@ import torch
 
 from hpfl.config import load
 from hpfl.data.sources import load_dataset
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
 
 SMALL = ["network.edges=4", "network.ues_per_edge=3", "planning.max_edges=3", "training.rounds=8"]

@@ -9,7 +9,7 @@ import torch
 import hpfl
 from hpfl.config import ConfigError
 from hpfl.data.sources import load_dataset
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import play_round
 
 SMALL = [

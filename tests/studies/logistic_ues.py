@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.studies.theory_bounds import Constants, Course
+from hpfl.studies.theory_bounds import Constants, RunCourse
 
 FloatArray = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class Logistic:
         )
 
 
-def stale_run(ues: Logistic, *, seed: int, alpha: float, beta: float, rounds: int = 12) -> tuple[Course, float]:
+def stale_run(ues: Logistic, *, seed: int, alpha: float, beta: float, rounds: int = 12) -> tuple[RunCourse, float]:
     """A run in which random edges are called, each with the model it last received; and `gamma_F` over all edges."""
     generator = np.random.default_rng(seed)
     edges = len(ues.inputs) // ues.per_edge
@@ -84,7 +84,7 @@ def stale_run(ues: Logistic, *, seed: int, alpha: float, beta: float, rounds: in
         held[called] = now + 1
     by_edge = np.stack([ues.by_edge(ues.meta_gradients(model, alpha)) for model in models])
     apart = ((by_edge - by_edge.mean(axis=1, keepdims=True)) ** 2).sum(axis=2).mean(axis=1)
-    course = Course(
+    course = RunCourse(
         outer_lr=np.full(rounds, beta),
         loss=np.array([ues.meta_losses(model, alpha).mean() for model in models]),
         gradient_sq=(by_edge.mean(axis=1) ** 2).sum(axis=1),

@@ -3,7 +3,7 @@
 from rich.console import Console
 
 import hpfl
-from hpfl.studies.parts import Part, done
+from hpfl.studies.parts import StudyPart, done
 from hpfl.studies.runner import run_parts
 
 SMALL = ["network.edges=3", "network.ues_per_edge=2", "data.samples_per_ue=[5, 9]", "evaluation.test_samples=5"]
@@ -13,7 +13,7 @@ def part(name="a/one", *, rounds=3, **changes):
     """A run of a moment."""
     overrides = [*SMALL, f"training.rounds={rounds}", "evaluation.every=1", "planning.max_edges=2"]
     config = hpfl.load("quickstart", overrides=overrides)
-    return Part(**({"name": name, "labels": {"name": name}, "config": config} | changes))
+    return StudyPart(**({"name": name, "labels": {"name": name}, "config": config} | changes))
 
 
 def runs(parts, out, **more):

@@ -8,15 +8,15 @@ import pytest
 from rich.console import Console
 
 import hpfl
-from hpfl.studies import clocks, fairness, fig3, fig4, orders, planner_gap, sensitivity
+from hpfl.studies import clocks, fairness, fig3, fig4, gradient_orders, planner_gap, sensitivity
 from hpfl.studies.beyond import TIMES_THE_ROUNDS, less
 from hpfl.studies.cases import FULL, QUICK
 from hpfl.studies.catalogue import GROUPS, STUDIES
-from hpfl.studies.parts import Part, done
+from hpfl.studies.parts import StudyPart, done
 from hpfl.studies.runner import run_parts
 from hpfl.studies.tabulate import where
 
-OURS = (planner_gap, clocks, orders, fairness, sensitivity)
+OURS = (planner_gap, clocks, gradient_orders, fairness, sensitivity)
 
 
 def found(accuracies, *, every=1, seconds=1.0, ues=None, plans=None, **labels):
@@ -75,7 +75,7 @@ def tiny(name, **more):
     overrides = ["network.edges=5", "network.ues_per_edge=2", "data.samples_per_ue=[5, 9]", "planning.max_edges=3"]
     overrides += ["evaluation.test_samples=5", "training.rounds=6", "evaluation.every=2", "planning.planner=paper"]
     labels = {"data": "mnist-mini", "planner": "paper", "rho": 0.8, "seed": 0}
-    return Part(name=name, labels=labels, config=hpfl.load("quickstart", overrides=overrides), **more)
+    return StudyPart(name=name, labels=labels, config=hpfl.load("quickstart", overrides=overrides), **more)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_probe_is_part_of_the_key_and_plain_parts_keep_theirs():
 
 def test_runs_shared_with_a_figure_carry_the_labels_they_are_asked_by():
     assert {part.labels["clock"] for part in clocks.STUDY.parts(QUICK, [0])} == {"round", "event"}
-    assert "exact" in {part.labels["objective"] for part in orders.STUDY.parts(QUICK, [0])}
+    assert "exact" in {part.labels["objective"] for part in gradient_orders.STUDY.parts(QUICK, [0])}
 
 
 def test_clocks_are_compared_by_seed_and_with_the_same_computing():
@@ -163,7 +163,7 @@ def test_curves_stay_within_the_seconds_that_all_seeds_have():
 def test_orders_are_compared_with_exact_gradients_of_the_same_seed():
     runs = [found([0.5, 0.8 + 0.1 * seed], seed=seed) for seed in (0, 1)]
     runs += [found([0.4, 0.7 + 0.1 * seed], seed=seed, objective="first-order") for seed in (0, 1)]
-    made = orders.tables(runs)
+    made = gradient_orders.tables(runs)
     (row,) = made["differences"]
     assert row["objective"] == "first-order"
     assert (row["personalised_accuracy"], row["personalised_accuracy_low"]) == pytest.approx((-0.1, -0.1))
@@ -253,7 +253,7 @@ def names(study, scale, seeds=(0,)):
 def test_studies_share_the_figures_runs(scale):
     figures = names(fig3, scale) | names(fig4, scale)
     assert all("fastest" in name for name in names(fairness, scale) - figures)
-    assert all("objective" in name for name in names(orders, scale) - figures)
+    assert all("objective" in name for name in names(gradient_orders, scale) - figures)
     shared = {part.name: part.key for study in (fig3, fig4) for part in study.STUDY.parts(scale, (0,))}
     for study in OURS:
         assert all(part.key == shared[part.name] for part in study.STUDY.parts(scale, (0,)) if part.name in shared)

@@ -8,12 +8,13 @@ import torch
 from study_runs import SMALL, runs
 
 import hpfl
-from hpfl.assembly import deal
+from hpfl.config import resolve
 from hpfl.data.sources import load_dataset
+from hpfl.dealing import deal
 from hpfl.rng import Streams
 from hpfl.studies import adaptation, own_step
 from hpfl.studies.cases import FULL, QUICK
-from hpfl.studies.parts import Part, done
+from hpfl.studies.parts import StudyPart, done
 
 
 def arrived(seconds, *, planner, step, seed, broadcast="all", skew=0.0):
@@ -79,7 +80,7 @@ CONFIG = hpfl.load("quickstart", overrides=[*SMALL, "training.rounds=2", "planni
 
 def test_validation_samples_have_a_ues_labels_and_belong_to_nobody():
     dataset, streams = load_dataset("mnist-mini"), Streams(0)
-    dealt = deal(CONFIG, dataset, streams)
+    dealt = deal(resolve(CONFIG), dataset, streams)
     made = adaptation.validation_data(dataset, dealt, streams)
     owned = {dataset.inputs[row].tobytes() for row in dealt.shards.source_rows()[0]}
     for ue in range(dealt.shards.num_ues):
@@ -92,7 +93,7 @@ def test_validation_samples_have_a_ues_labels_and_belong_to_nobody():
 
 def test_a_run_is_judged_with_the_adaptation_that_validation_prefers(tmp_path):
     labels = {"data": "mnist-mini", "system": "hpfl", "planner": "full", "seed": 0}
-    part = Part(name="a/one", labels=labels, config=CONFIG, probe=adaptation.adapted_each_way)
+    part = StudyPart(name="a/one", labels=labels, config=CONFIG, probe=adaptation.adapted_each_way)
     assert runs([part], tmp_path)
     found = done(part, tmp_path)
     assert {(row["inner_lr"], row["inner_steps"]) for row in found["adapted"]} == {

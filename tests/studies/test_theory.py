@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def findings(folder: Path) -> theory.Findings:
-    return theory.examine(folder, theory.Options(points=4, device="cpu"))
+    return theory.examine(folder, theory.TheorySettings(points=4, device="cpu"))
 
 
 def invoke(*arguments: object) -> Any:
@@ -62,7 +62,7 @@ def test_a_record_that_is_not_the_runs_own_is_found_out(folder: Path, tmp_path: 
     rows[1]["meta_loss"] = math.nextafter(rows[1]["meta_loss"], 9.0)
     (tmp_path / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
     (tmp_path / "config.toml").write_text((folder / "config.toml").read_text())
-    found = theory.examine(tmp_path, theory.Options(points=2, ues=2, device="cpu"))
+    found = theory.examine(tmp_path, theory.TheorySettings(points=2, ues=2, device="cpu"))
     assert found.first_difference == (2, ["meta_loss"])
     assert (found.rounds, found.num_ues) == (2, 2)
     assert summary(found)["completed"]
@@ -95,7 +95,7 @@ def test_lemma_1_and_the_corrected_bounds_hold_on_a_small_run(findings: theory.F
 
 def test_a_stop_leaves_the_rounds_until_then(folder: Path) -> None:
     watching = theory.Watching(should_stop=lambda: True)
-    found = theory.examine(folder, theory.Options(points=2, device="cpu"), watching)
+    found = theory.examine(folder, theory.TheorySettings(points=2, device="cpu"), watching)
     assert found.rounds == 1
     assert not summary(found)["completed"]
     assert len(table(found)["round"]) == 1
@@ -174,6 +174,17 @@ def test_estimates_are_those_of_dense_matrices_from_below(monkeypatch: pytest.Mo
     step = plain_derivatives(point + 0.01)[1] - hessians
     largest = float(torch.linalg.matrix_norm(step, ord=2).max()) / (0.01 * len(point) ** 0.5)
     assert 0.7 * largest < found.hessian_change["last step"] <= largest * (1 + 1e-9)
+
+
+def test_another_method_an_uplink_and_a_rule_of_the_edges_are_departures(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    parts = ("learning.uplink=ue_and_rule_parts:Coarse", "training.edge_combine=ue_and_rule_parts:momentum")
+    own = ("learning.method=fedavg", *parts)
+    assert [text.split(";")[0] for text in departures(load("quickstart", overrides=own))] == [
+        "method fedavg",
+        "updates pass through an uplink's steps",
+        "edges combine by ue_and_rule_parts:momentum",
+    ]
 
 
 def test_departures_name_what_the_theorem_is_not_about() -> None:

@@ -8,7 +8,7 @@ from logistic_ues import Logistic, stale_run
 
 from hpfl.studies.theory_bounds import (
     Constants,
-    Course,
+    RunCourse,
     corrected_bound,
     drift_sq,
     meta_diversity,
@@ -25,7 +25,7 @@ CONSTANTS = Constants(
     smoothness=2.0, gradient_bound=3.0, hessian_lipschitz=5.0, gradient_diversity=0.5, hessian_diversity=0.25
 )
 # three edges, three rounds: edges 0 and 1 fresh; edge 2 one round late; edges 0 (fresh since round 1) and 1 (too)
-COURSE = Course(
+COURSE = RunCourse(
     outer_lr=np.array([0.1, 0.1, 0.2]),
     loss=np.array([4.0, 3.0, 2.5, 2.6]),
     gradient_sq=np.array([1.0, 4.0, 9.0, 0.0]),
@@ -83,7 +83,7 @@ def test_the_corrected_theorem_by_hand() -> None:
 
 def test_a_round_without_updates_is_bounded_by_nothing() -> None:
     none = np.zeros((1, 2), dtype=bool)
-    still = Course(
+    still = RunCourse(
         outer_lr=np.zeros(1), loss=np.ones(2), gradient_sq=np.ones(2), edge_gradient_sq=np.ones((2, 2)),
         slope=np.zeros(1), direction_sq=np.zeros(1), aggregated=none, staleness=none.astype(np.int64),
     )  # fmt: skip
@@ -153,7 +153,7 @@ def test_the_theorem_as_printed_is_false() -> None:
         models.append(models[now] - beta * used[now])
         held[edge] = now + 1
     w, g = np.array(models), np.array(used)
-    course = Course(
+    course = RunCourse(
         outer_lr=np.full(rounds, beta), loss=w**2 / 2, gradient_sq=w**2, edge_gradient_sq=np.stack([w**2] * 2, axis=1),
         slope=w[:-1] * g, direction_sq=g**2, aggregated=aggregated, staleness=staleness,
     )  # fmt: skip

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpfl.planning.problem import APPLIED
-from hpfl.training.cloud import AGGREGATIONS, CloudSettings, DivergedError, remembered, step
-from hpfl.training.present import nobody
-from hpfl.training.state import EdgeUpdate
+from hpfl.training.cloud_step import CloudSettings, DivergedError, remembered, step
+from hpfl.training.combine import COMBINES
+from hpfl.training.present_edges import nobody
+from hpfl.training.state import EdgeUpdate, initial_state
 
 
 def settings_of(**changes):
@@ -29,20 +30,27 @@ def update(member, values, weight=1.0):
     return EdgeUpdate(member=member, base_round=0, update=tensor, weight=weight, importance=0.0)
 
 
+def at(params, round_number=0):
+    return initial_state(torch.tensor(params), num_edges=9, num_ues=9).but(round=round_number)
+
+
 def test_the_step_divides_by_the_number_that_arrived():
-    moved = step(torch.zeros(2), [update(0, [1.0, 0.0]), update(3, [3.0, 2.0])], settings_of())
-    assert moved.tolist() == [-1.0, -0.5]
+    moved = step(at([0.0, 0.0]), [update(0, [1.0, 0.0]), update(3, [3.0, 2.0])], settings_of())
+    assert moved.params.tolist() == [-1.0, -0.5]
+    assert moved.shares == {0: 0.5, 3: 0.5}
 
 
-def test_without_updates_the_model_stays():
-    params = torch.ones(3)
-    assert torch.equal(step(params, [], settings_of()), params)
+def test_without_updates_the_model_and_the_rule_stay():
+    state = at([1.0, 1.0, 1.0]).but(cloud_rule={"steps": 3})
+    moved = step(state, [], settings_of())
+    assert moved.params is state.params
+    assert (moved.shares, moved.rule) == ({}, {"steps": 3})
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_model_never_takes_a_value_that_is_not_finite(bad):
     with pytest.raises(DivergedError, match=r"edges \[7\]"):
-        step(torch.zeros(1), [update(7, [bad])], settings_of())
+        step(at([0.0]), [update(7, [bad])], settings_of())
 
 
 @settings(deadline=None, max_examples=30)
@@ -50,11 +58,13 @@ def test_a_model_never_takes_a_value_that_is_not_finite(bad):
     rows=st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=2, max_size=4),
     weights=st.lists(st.floats(0.1, 10.0), min_size=4, max_size=4),
 )
-def test_no_aggregation_depends_on_the_order_of_arrival(rows, weights):
+def test_no_step_depends_on_the_order_of_arrival(rows, weights):
     updates = [update(member, row, weights[member]) for member, row in enumerate(rows)]
-    for name in AGGREGATIONS:
-        results = [AGGREGATIONS.get(name)(order) for order in itertools.permutations(updates)]
-        assert all(torch.equal(results[0], other) for other in results)
+    for name in COMBINES:
+        settings = settings_of(combine=COMBINES.get(name))
+        results = [step(at([0.0, 0.0, 0.0]), order, settings) for order in itertools.permutations(updates)]
+        assert all(torch.equal(results[0].params, other.params) for other in results)
+        assert all(results[0].shares == other.shares for other in results)
 
 
 def planned(*edges):
@@ -65,7 +75,7 @@ def planned(*edges):
 
 def test_a_planner_is_told_of_shares_that_are_not_those_of_its_plan_and_of_no_others():
     def after(memory, plan, *arrivals, **changes):
-        return remembered(memory, plan, arrivals, this_round=3, settings=settings_of(**changes))
+        return remembered(memory, plan, step(at([0.0], 3), arrivals, settings_of(**changes)).shares)
 
     one, two = update(0, [1.0]), update(1, [1.0])
     failed = after({"own": 1}, planned(0, 1), one)

@@ -6,9 +6,9 @@ import torch
 
 import hpfl
 from hpfl.planning.problem import Plan
-from hpfl.training.cloud import CloudSettings, discounted, hearers, step
-from hpfl.training.present import nobody
-from hpfl.training.state import EdgeUpdate
+from hpfl.training.cloud_step import CloudSettings, discounted, hearers, step
+from hpfl.training.present_edges import nobody
+from hpfl.training.state import EdgeUpdate, initial_state
 
 ROTATION = [
     "network.ues_per_edge=1",
@@ -50,10 +50,10 @@ def test_without_a_discount_updates_are_untouched():
 
 
 def test_the_scale_multiplies_the_step_and_none_leaves_the_model():
-    params = torch.zeros(2)
-    half = step(params, [update(0)], settings_of(), scale=0.5)
-    torch.testing.assert_close(half, 0.5 * step(params, [update(0)], settings_of()))
-    assert step(params, [update(0)], settings_of(), scale=0.0) is params
+    state = initial_state(torch.zeros(2), num_edges=1, num_ues=1)
+    half = step(state, [update(0)], settings_of(), scale=0.5)
+    torch.testing.assert_close(half.params, 0.5 * step(state, [update(0)], settings_of()).params)
+    assert step(state, [update(0)], settings_of(), scale=0.0).params is state.params
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch import nn
 
 from hpfl.config import load
 from hpfl.data.sources import load_dataset
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
 
 SMALL = [

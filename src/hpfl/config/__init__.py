@@ -2,19 +2,21 @@
 
 from hpfl.config.differences import deciding, differences, settings
 from hpfl.config.errors import ConfigError
+from hpfl.config.fingerprints import fingerprint
 from hpfl.config.idle import idle_settings
 from hpfl.config.loading import (
     SYSTEMS,
     apply_system,
+    changed,
     load,
     preset,
     preset_names,
     preset_text,
-    resolve,
     validated,
     with_overrides,
 )
-from hpfl.config.render import fingerprint, to_toml
+from hpfl.config.render import to_toml
+from hpfl.config.resolved import Experiment, resolve
 from hpfl.config.sections import (
     DataConfig,
     EvaluationConfig,
@@ -31,11 +33,13 @@ __all__ = [
     "ConfigError",
     "DataConfig",
     "EvaluationConfig",
+    "Experiment",
     "LearningConfig",
     "NetworkConfig",
     "PlanningConfig",
     "TrainingConfig",
     "apply_system",
+    "changed",
     "deciding",
     "differences",
     "fingerprint",

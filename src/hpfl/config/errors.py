@@ -6,7 +6,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hpfl.config.named import OPTIONS
+from hpfl.config.old_keys import WHOLE
 from hpfl.config.whole import Config
+from hpfl.options import sentence, shown
 
 
 class ConfigError(ValueError):
@@ -31,21 +34,16 @@ def _place(loc: Sequence[int | str]) -> str:
 def _line(place: str, fault: Any) -> str:
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) <= 2:
         return unknown(place, is_section=isinstance(fault["input"], dict))
-    if not place:
+    if not place or fault["type"] == WHOLE:
         return _sentence(fault)
     inside = "".join(f".{part}" for part in fault["loc"][3:] if isinstance(part, str))
-    return f"{place}{inside} is {_shown(fault['input'])}; {_sentence(fault)}"
+    return f"{place}{inside} is {shown(fault['input'])}; {_sentence(fault)}"
 
 
 def _sentence(fault: Any) -> str:
     if fault["type"] == "model_type":
         return f"it should be a section: [{fault['loc'][0]}] and under it its keys"
-    text: str = fault["msg"].removeprefix("Value error, ")
-    return text.replace("Input should be", "it should be").replace("a valid number", "a number")
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else str(value)
+    return sentence(fault)
 
 
 def unknown(place: str, *, is_section: bool = False) -> str:
@@ -54,6 +52,9 @@ def unknown(place: str, *, is_section: bool = False) -> str:
     A name without a section is one of a table (`[plannning]`) or a key that stands before all of them (`rho = 0.5`).
     """
     kind = "key" if "." in place else "section"
+    row = place.removesuffix(OPTIONS)
+    if row != place and row in known_keys():
+        return f"{place} is not a key; options of {row} stand in its list: {row} = [{{ name = ..., ... }}]"
     found = [name for name in near(place) if not is_section or "." not in name]
     if found:
         return f"{place} is not a {kind}; did you mean {' or '.join(found)}?"

@@ -13,9 +13,19 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True, allow_inf_nan=False)
 
 
-def key(default: Any, meaning: str, *, unit: str = "", **bounds: Any) -> Any:
-    """One configuration key: its default, one line of meaning, its unit and its bounds."""
-    return Field(default, description=meaning, json_schema_extra={"unit": unit}, validate_default=True, **bounds)
+def key(default: Any, meaning: str, *, unit: str = "", since: int = 1, decides: bool = True, **bounds: Any) -> Any:
+    """One configuration key: its default, one line of meaning, its unit and its bounds.
+
+    A key that came `since` a later version than 1 changes no fingerprint while it has its default, for runs of the
+    versions before were made with that. One that does not `decide` a run's numbers is no part of any.
+    """
+    told: Any = {"unit": unit, "since": since, "decides": decides}
+    return Field(default, description=meaning, json_schema_extra=told, validate_default=True, **bounds)
+
+
+def said_of(field: Any, name: str) -> Any:
+    """What `key` was told of a field: its `unit`, `since` or `decides`."""
+    return (field.json_schema_extra or {}).get(name, {"unit": "", "since": 1, "decides": True}[name])
 
 
 class ChoiceSpec(Section):

@@ -32,10 +32,7 @@ def name_of(value: Any) -> Any:
 def _check_name(registry: Registry[Any], name: str) -> None:
     if name.startswith(GIVEN):
         return
-    if ":" in name:
-        imported(name)
-    else:
-        registry.get(name)
+    registry.part(name)  # its error names the known ones
 
 
 def _leads_to(path: str, value: Any) -> bool:

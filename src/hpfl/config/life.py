@@ -4,13 +4,16 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from hpfl.config.fields import Section, key
+from hpfl.config.fields import key
+from hpfl.config.old_keys import RenewedSection
 
 Speeds = Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, max_length=2)]
 
 
-class LifeConfig(Section):
+class LifeConfig(RenewedSection):
     """What changes from round to round."""
+
+    section = "life"
 
     sample_fraction: float = key(1.0, "share of an edge's UEs that take part in an edge round", gt=0, le=1)
     sample_count: int = key(0, "UEs of an edge that take part, instead of a share; 0 goes by the share", ge=0)

@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpfl.config.errors import ConfigError, from_validation, known_keys, near, unknown
+from hpfl.config.named import OPTIONS, slots_of
+from hpfl.config.old_keys import OLD_KEYS, RenewedSection, put_back
 from hpfl.config.whole import Config
 
 Tree = dict[str, Any]
@@ -24,6 +26,17 @@ SYSTEMS: dict[str, str] = {
 }
 """Systems are settings of the same few fields, never separate code."""
 
+_ONE_EDGE: Tree = {"network": {"edges": 1, "backhaul": False}, "planning": {"planner": "full"}}
+_SHARED: Tree = {"learning": {"inner_lr": 0.0}}
+_SETTINGS: dict[str, Tree] = {
+    "fl": _ONE_EDGE | _SHARED,
+    "pfl": _ONE_EDGE,
+    "hfl": _SHARED,
+    "hpfl": {},
+    "shpfl": {"planning": {"planner": "shpfl"}},
+}
+"""What each sets; a shared model is method per-fedavg without an inner step, which is FedAvg."""
+_OLD_NAMES = frozenset(old.old for old in OLD_KEYS)
 _TWO_TIERS = ("fl", "pfl")
 _SHAPE = ("network.edges", "network.ues_per_edge")
 
@@ -55,7 +68,8 @@ def load(source: str | Path, *, system: str | None = None, overrides: Iterable[s
     Overrides win over the system, but for the shape of the network, which a two-tier system gathers under one edge.
     What is "auto" stays so, and follows whatever is changed later; `resolve` fills it in, as `run` does.
     """
-    overrides, tree = list(overrides), _tree(source)
+    tree = _tree(source)
+    system, overrides = _system(system, tree, list(overrides))
     config = validated(tree)
     if source in preset_names():
         config._shipped = {f"{section}.{name}": value for section, part in tree.items() for name, value in part.items()}
@@ -67,6 +81,21 @@ def load(source: str | Path, *, system: str | None = None, overrides: Iterable[s
     return config
 
 
+def _system(asked: str | None, tree: Tree, overrides: list[str]) -> tuple[str | None, list[str]]:
+    """The system of a run, said as an argument, as `--set system=...` or in a file, where it is taken out."""
+    said = {"--system": asked} if asked is not None else {}
+    said |= {f"--set {text}": text.partition("=")[2].strip(" \"'") for text in overrides if _names_system(text)}
+    if isinstance(tree.get("system"), str):
+        said["system in the file"] = tree.pop("system")
+    if len(set(said.values())) > 1:
+        raise ConfigError(f"{' and '.join(f'{who} is {what!r}' for who, what in said.items())}; give one")
+    return next(iter(said.values()), None), [text for text in overrides if not _names_system(text)]
+
+
+def _names_system(text: str) -> bool:
+    return text.partition("=")[0].strip() == "system"
+
+
 def validated(tree: Mapping[str, Any]) -> Config:
     """A configuration from plain data, or a `ConfigError` naming every fault."""
     try:
@@ -75,61 +104,83 @@ def validated(tree: Mapping[str, Any]) -> Config:
         raise from_validation(error) from None
 
 
-def resolve(config: Config) -> Config:
-    """Check a configuration whole again (fields may have been assigned) and fill in what `auto` means."""
-    config = validated(config.model_dump()).like(config)
-    filled: Tree = {}
-    if config.evaluation.inner_lr == "auto":
-        filled["evaluation.inner_lr"] = config.evaluation.inner_lr = config.learning.inner_lr
-    if config.planning.phi == "auto":
-        filled["planning.phi"] = config.planning.phi = (
-            5.0 * config.learning.outer_lr * config.planning.staleness_bound**2 / _edges_wanted(config)
-        )
-    config._shipped = config._shipped | filled  # nobody set these
-    return config
-
-
-def _edges_wanted(config: Config) -> int:
-    """The cap A, no higher than the number of edges; one edge alone leaves nothing to weigh, and A as it is."""
-    cap, there = config.planning.max_edges, config.network.edges
-    return min(cap, there) if there > 1 else cap
+def changed(config: Config, given: Mapping[str, Mapping[str, Any]]) -> Config:
+    """The configuration with other values in some keys, by section; a part that changes leaves its options behind."""
+    tree = config.tree()
+    for section, keys in given.items():
+        own = tree[section]
+        put_back(section, own, keys)
+        for name in slots_of(type(getattr(config, section))):
+            if keys.get(name, before := getattr(getattr(config, section), name)) != before:
+                own[name + OPTIONS] = {}
+        own.update(keys)
+    return validated(tree).like(config)
 
 
 def apply_system(config: Config, system: str) -> Config:
     """The same experiment as another system; the personalised accuracy keeps the preset's adaptation step."""
     if system not in SYSTEMS:
         raise ConfigError(f"no system is called {system!r}; there are {', '.join(SYSTEMS)}")
-    tree = config.model_dump()
-    if tree["evaluation"]["inner_lr"] == "auto":
-        tree["evaluation"]["inner_lr"] = config.learning.inner_lr
-    if system in {"fl", "hfl"}:
-        tree["learning"]["inner_lr"] = 0.0
+    given: dict[str, Tree] = {name: dict(keys) for name, keys in _SETTINGS[system].items()}
+    if config.evaluation.inner_lr == "auto":
+        given["evaluation"] = {"inner_lr": config.learning.inner_lr}
     if system in _TWO_TIERS:
-        tree["network"].update(edges=1, ues_per_edge=config.network.num_ues, backhaul=False)
-        tree["planning"]["planner"] = "full"
-    if system == "shpfl":
-        tree["planning"]["planner"] = "shpfl"
-    return validated(tree).like(config)
+        given["network"] |= {"ues_per_edge": config.network.num_ues}
+    return changed(config, given)
 
 
 def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
-    """Apply `section.key=value`; a value is TOML, and what is not TOML is text."""
-    tree, asked = config.model_dump(), set()
+    """Apply `section.key=value` or `section.key_options.option=value`; a value is TOML, what is not TOML is text."""
+    system, overrides = _system(None, {}, list(overrides))
+    config = config if system is None else apply_system(config, system)
+    given: dict[str, Tree] = {}
+    single: dict[tuple[str, str], Tree] = {}
+    asked = set()
     for text in overrides:
-        name, equals, value = text.partition("=")
-        name = name.strip()
-        if not equals or name.count(".") != 1:
-            meant = " or ".join(f"{key}={value}" for key in near(name) if "." in key) if equals else ""
-            hint = f"; did you mean {meant}?" if meant else ""
-            raise ConfigError(f"--set {text} is not of the form section.key=value{hint}")
-        if name not in known_keys():
-            raise ConfigError(unknown(name))
-        section, entry = name.split(".")
-        tree[section][entry] = _value(value.strip())
-        asked.add(name)
-    made = validated(tree).like(config)
+        section, name, option, value = _override(text)
+        if option:
+            single.setdefault((section, name), {})[option] = value
+        else:
+            given.setdefault(section, {})[name] = value
+        place = f"{section}.{name}.{option}".rstrip(".")
+        asked |= {place, *(old.new for old in OLD_KEYS if old.old == place)}
+    for (section, name), options in single.items():
+        keys = given.setdefault(section, {})
+        keys[name] = {**_table(getattr(config, section), name, keys), **options}
+    if not given:
+        return config
+    made = changed(config, given)
     made._asked = config._asked | asked
     return made
+
+
+def _table(section: RenewedSection, name: str, keys: Tree) -> Tree:
+    """The options that single ones are added to: those given beside them, else those of the part if it stays."""
+    slot = name.removesuffix(OPTIONS)
+    chosen = getattr(section, slot)
+    stays = keys.get(slot, chosen) == chosen
+    table = keys.get(name, getattr(section, name) if stays else {})
+    return table if isinstance(table, dict) else {}
+
+
+def _override(text: str) -> tuple[str, str, str, Any]:
+    """Section, key, option of a part (or nothing) and value of one override."""
+    place, equals, value = text.partition("=")
+    name, option = place.strip(), ""
+    if name.count(".") == 2:
+        name, _, option = name.rpartition(".")
+    if not equals or name.count(".") != 1:
+        meant = " or ".join(f"{key}={value}" for key in near(name) if "." in key) if equals else ""
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise ConfigError(f"--set {text} is not of the form section.key=value{hint}")
+    if name not in known_keys() and name not in _OLD_NAMES:
+        raise ConfigError(unknown(name))
+    if option and not name.endswith(OPTIONS):
+        takes = f"{name}{OPTIONS}" in known_keys()
+        hint = f"; did you mean {name}{OPTIONS}.{option}?" if takes else f"; {name} has no options"
+        raise ConfigError(f"{name}.{option} is not a key{hint}")
+    section, entry = name.split(".")
+    return section, entry, option, _value(value.strip())
 
 
 def _value(text: str) -> Any:

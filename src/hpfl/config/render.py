@@ -1,68 +1,75 @@
-"""A configuration as TOML that explains itself: every key with its unit and one line of meaning."""
+"""A configuration as TOML that explains itself: every key with its unit, one line of meaning and its old name."""
 
-import hashlib
-import json
 from typing import Any
 
 import tomlkit
-from tomlkit.items import Item
+from tomlkit.items import InlineTable, Item, Table
 
+from hpfl.config.fields import said_of
 from hpfl.config.given import name_of
-from hpfl.config.loading import resolve
+from hpfl.config.named import OPTIONS, slots_of
+from hpfl.config.old_keys import RenewedSection, was
+from hpfl.config.resolved import Experiment, resolve
 from hpfl.config.whole import Config
 
-UNDECIDING = frozenset(
-    {"training.rounds", "training.checkpoint_every", "evaluation.target_accuracy", "evaluation.target_loss"}
-)
-"""Keys that do not decide a run's numbers: how long it runs, how often it saves, what it is timed to."""
-_LATER = (
-    ("planning", "staleness_price", "learned"),
-    ("data", "signature", ""),
-    ("learning", "charged_passes", "paper"),
-)
-"""Keys that came when runs and checkpoints were already there: at these values they change nothing of them."""
 
-
-def to_toml(config: Config) -> str:
+def to_toml(config: Config | Experiment) -> str:
     """The whole configuration; reading it back gives the same. What "auto" comes to is said beside it."""
-    document, resolved = tomlkit.document(), resolve(config)
+    document, experiment = tomlkit.document(), resolve(config)
+    written = experiment.written
     for section, info in Config.model_fields.items():
-        model = getattr(config, section)
         table = tomlkit.table()
         table.comment(info.description or "")
-        for name, field in type(model).model_fields.items():
-            value, comes_to = getattr(model, name), getattr(getattr(resolved, section), name)
-            here = f", here {comes_to:g}" if value == "auto" != comes_to else ""
-            table.add(name, _item(name_of(value), _comment(field) + here))
+        _fill(table, getattr(written, section), getattr(experiment, section))
         document.add(section, table)
     return tomlkit.dumps(document)
 
 
-def fingerprint(config: Config) -> str:
-    """A short name for everything that decides a run's numbers."""
-    tree = resolve(config).model_dump()
-    for section, name in (key.split(".") for key in UNDECIDING):
-        tree[section].pop(name)
-    for name in ("model", "loss"):
-        tree["learning"][name] = name_of(tree["learning"][name])
-    for section, name, default in _LATER:
-        if tree[section][name] == default:
-            tree[section].pop(name)
-    text = json.dumps(tree, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+def _fill(table: Table, section: RenewedSection, resolved: RenewedSection) -> None:
+    """The keys, then what no chosen part reads, then a table for each part that has options."""
+    slots = slots_of(type(section))
+    for name, field in type(section).model_fields.items():
+        if name.removesuffix(OPTIONS) in slots and name.endswith(OPTIONS):
+            continue
+        value, comes_to = getattr(section, name), getattr(resolved, name)
+        here = f", here {comes_to:g}" if value == "auto" != comes_to else ""
+        table.add(name, _item(name_of(value), _comment(field, f"{section.section}.{name}") + here))
+    for old in resolved.unread_keys():
+        said = f"changes nothing here: {old.new} of {old.key} {old.part}"
+        table.add(old.name, _item(resolved._unread[old.name], said))
+    for name in slots:
+        options = resolved.options(name)
+        if options is not None:
+            table.add(name + OPTIONS, _options(options, f"{section.section}.{name}", getattr(section, name)))
+
+
+def _options(options: Any, place: str, chosen: Any) -> Table:
+    """Every option of a part, with its meaning."""
+    table = tomlkit.table()
+    table.comment(f"options of {place.partition('.')[2]} {name_of(chosen)}")
+    values = options.model_dump(mode="json", exclude_none=True)
+    for name, field in type(options).model_fields.items():
+        if name in values:
+            table.add(name, _item(values[name], _comment(field, f"{place}{OPTIONS}.{name}")))
+    return table
 
 
 def _item(value: Any, comment: str) -> Item:
     plain = value.model_dump(exclude_defaults=True) if hasattr(value, "model_dump") else value
-    if isinstance(plain, dict):
-        table = tomlkit.inline_table()
-        table.update(plain)
-        plain = table
-    item: Item = tomlkit.item(plain)
+    if isinstance(plain, list):
+        plain = [_inline(entry) if isinstance(entry, dict) else entry for entry in plain]
+    item: Item = tomlkit.item(_inline(plain) if isinstance(plain, dict) else plain)
     item.comment(comment)
     return item
 
 
-def _comment(field: Any) -> str:
-    unit = (field.json_schema_extra or {}).get("unit", "")
-    return f"[{unit}] {field.description}" if unit else str(field.description)
+def _inline(plain: dict[str, Any]) -> InlineTable:
+    table = tomlkit.inline_table()
+    table.update(plain)
+    return table
+
+
+def _comment(field: Any, place: str) -> str:
+    unit, before = said_of(field, "unit"), was(place)
+    meaning = f"[{unit}] {field.description}" if unit else str(field.description)
+    return f"{meaning} (was {before})" if before else meaning

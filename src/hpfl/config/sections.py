@@ -3,30 +3,35 @@
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from hpfl.config.fields import Auto, DistributionSpec, Section, check_distribution, key
-from hpfl.config.given import part
+from hpfl.arrays import IntArray
+from hpfl.config.fields import Auto, DistributionSpec, check_distribution, key
+from hpfl.config.named import Names, NamesSeveral, options_key
+from hpfl.config.old_keys import RenewedSection, old_key
 from hpfl.data.partition import PARTITIONERS
-from hpfl.data.sources import check_source
-from hpfl.learning import LOSSES, MODELS, OBJECTIVES
-from hpfl.network.channel import FADINGS
-from hpfl.planning.planners import PLANNERS, SKETCHING
-from hpfl.registry import Registry
-from hpfl.training.cloud import AGGREGATIONS
+from hpfl.data.sources import DATASETS
+from hpfl.learning import LOSSES, MODELS
+from hpfl.learning.method import METHODS
+from hpfl.learning.metrics import METRICS
+from hpfl.learning.uplink import UPLINKS
+from hpfl.network.channel import CHANNELS
+from hpfl.network.path_losses import PATH_LOSSES
+from hpfl.planning.planners import PLANNERS
+from hpfl.training.clock import CLOCKS
+from hpfl.training.combine import COMBINES
+from hpfl.training.watching import WATCHERS
 
 PositiveInt = Annotated[int, Field(ge=1)]
-PathLossName = Literal["power-law", "umi", "uma", "sionna-umi", "sionna-uma"]
+Table = dict[str, Any]
+PathLossName = Annotated[str, Names(PATH_LOSSES)]
+CombineName = Annotated[str, Names(COMBINES)]
 
 
-def _known(registry: Registry[Any], name: str) -> str:
-    registry.get(name)  # its error names the known ones
-    return name
-
-
-class NetworkConfig(Section):
+class NetworkConfig(RenewedSection):
     """The radio and the machines."""
+
+    section = "network"
 
     edges: int = key(20, "edge servers, K", ge=1)
     ues_per_edge: int | list[PositiveInt] = key(10, "UEs under each edge: one number, or one per edge")
@@ -44,11 +49,14 @@ class NetworkConfig(Section):
     ue_path_loss: PathLossName = key(
         "power-law", "path loss UE to edge: power-law (the paper), 3GPP umi, uma, sionna-*"
     )
+    ue_path_loss_options: Table = options_key("ue_path_loss")
     edge_path_loss: PathLossName = key(
         "power-law", "path loss edge to cloud: power-law (the paper), 3GPP umi, uma, sionna-*"
     )
+    edge_path_loss_options: Table = options_key("edge_path_loss")
     carrier_ghz: float = key(3.5, "carrier frequency (path losses of TR 38.901)", unit="GHz", ge=0.5, le=100)
-    fading: str = key("rayleigh", "small-scale fading")
+    channel: Annotated[str, Names(CHANNELS)] = key("path-loss-and-fading", "what the links' gains are made of", since=3)
+    channel_options: Table = options_key("channel")
     coherence_rounds: int = key(1, "rounds for which a fade lasts", unit="rounds", ge=1)
     coherence_s: float = key(0.0, "seconds for which a fade lasts (clock event); 0 goes by rounds", unit="s", ge=0)
     trace: str = key("", "CSV or Parquet file of gains, compute times, availability to replay; empty draws them")
@@ -56,10 +64,7 @@ class NetworkConfig(Section):
     backhaul: bool = key(True, "whether edges upload over the radio; false: the one edge is the cloud (fl, pfl)")
     bits_per_parameter: int = key(32, "bits of one model parameter on the air", unit="bit", ge=1, le=64)
 
-    @field_validator("fading")
-    @classmethod
-    def _fading(cls, name: str) -> str:
-        return _known(FADINGS, name)
+    fading = old_key("network.fading")
 
     @field_validator("ue_power_w", "edge_power_w", "cpu_hz", "cycles_per_bit", "ue_distance_m", "edge_distance_m")
     @classmethod
@@ -74,7 +79,7 @@ class NetworkConfig(Section):
         return value
 
     @property
-    def ues_of_edges(self) -> NDArray[np.int64]:
+    def ues_of_edges(self) -> IntArray:
         """Number of UEs under each edge, as an array."""
         if isinstance(self.ues_per_edge, int):
             return np.full(self.edges, self.ues_per_edge, dtype=np.int64)
@@ -86,30 +91,23 @@ class NetworkConfig(Section):
         return int(self.ues_of_edges.sum())
 
 
-class DataConfig(Section):
+class DataConfig(RenewedSection):
     """Which data, and who has which."""
 
-    dataset: str = key(
+    section = "data"
+
+    dataset: Annotated[str, Names(DATASETS)] = key(
         "mnist-mini", "data set: mnist-mini (carried along), mnist, cifar10; own: folder:PATH, module:function"
     )
-    signature: str = key("", "own samples must have this signature; a run writes it down, empty takes any")
-    partitioner: str = key("labels", "how UEs share the data: labels, dirichlet, iid")
+    dataset_options: Table = options_key("dataset")
+    signature: str = key("", "own samples must have this signature; a run writes it down, empty takes any", since=2)
+    partitioner: Annotated[str, Names(PARTITIONERS)] = key("labels", "how UEs share the data: labels, dirichlet, iid")
+    partitioner_options: Table = options_key("partitioner")
     labels_per_ue: int = key(2, "labels a UE has, l (partitioner labels)", ge=1)
     concentration: float = key(0.5, "how even a UE's label mix is (partitioner dirichlet)", gt=0)
     samples_per_ue: DistributionSpec = key([20.0, 60.0], "training samples of a UE, D", unit="samples")
     edge_skew: float = key(0.0, "0 deals UEs to edges at random, 1 gathers like UEs under one edge", ge=0, le=1)
     disjoint: bool = key(True, "whether no two UEs share a sample; false lets shards overlap")
-
-    @field_validator("dataset")
-    @classmethod
-    def _dataset(cls, name: str) -> str:
-        check_source(name)  # its error names the known ones
-        return name
-
-    @field_validator("partitioner")
-    @classmethod
-    def _partitioner(cls, name: str) -> str:
-        return _known(PARTITIONERS, name)
 
     @field_validator("samples_per_ue")
     @classmethod
@@ -117,12 +115,23 @@ class DataConfig(Section):
         return check_distribution(spec, least=1, what="a number of samples")
 
 
-class LearningConfig(Section):
-    """The model and the personalised objective."""
+class LearningConfig(RenewedSection):
+    """The model and how a UE learns."""
 
-    model: Any = key("mlp", "model: mlp, lenet5, or module:callable; in Python a module or a function that makes one")
-    loss: Any = key("cross-entropy", "loss: cross-entropy, mse, or module:callable; in Python a function")
-    objective: str = key("exact", "personalised gradient: exact, hessian-free, first-order")
+    section = "learning"
+
+    model: Annotated[Any, Names(MODELS, handed=True)] = key(
+        "mlp", "model: mlp, lenet5, or module:callable; in Python a module or a function that makes one"
+    )
+    model_options: Table = options_key("model")
+    loss: Annotated[Any, Names(LOSSES, handed=True)] = key(
+        "cross-entropy", "loss: cross-entropy, mse, or module:callable; in Python a function"
+    )
+    loss_options: Table = options_key("loss")
+    method: Annotated[str, Names(METHODS)] = key(
+        "per-fedavg", "a UE's side of a round: per-fedavg (personalised gradients), fedavg (plain ones)", since=3
+    )
+    method_options: Table = options_key("method")
     inner_lr: float = key(0.03, "inner (adaptation) step, alpha; 0 is plain federated averaging", ge=0)
     outer_lr: float = key(0.07, "outer (meta, global) step, beta", gt=0)
     inner_steps: int = key(1, "adaptation steps inside the objective", ge=1)
@@ -131,39 +140,32 @@ class LearningConfig(Section):
     batches: Literal["shared", "independent"] = key(
         "shared", "one batch for support, query and Hessian, or one for each"
     )
-    hessian_free_delta: float = key(1e-3, "step of the central difference (objective hessian-free)", gt=0)
+    uplink: Annotated[Any, NamesSeveral(UPLINKS)] = key(
+        [], "steps between a UE's update and the sum, in a row: names, or {name=..., options}", since=3
+    )
     charged_passes: Literal["paper", "counted"] = key(
-        "paper", "cycles of a local step: paper charges one pass per batch, counted all of its arithmetic"
+        "paper", "cycles of a local step: paper charges one pass per batch, counted all of its arithmetic", since=2
     )
     dtype: Literal["float32", "float64", "tf32", "bf16"] = key(
         "float32", "precision: float32, float64; tf32, bf16: float32 whose products a GPU rounds to about three digits"
     )
     memory_gb: float = key(4.0, "memory a cohort's computation may use", unit="GB", gt=0)
 
-    @field_validator("model")
-    @classmethod
-    def _model(cls, value: Any) -> Any:
-        return part(MODELS, value)
-
-    @field_validator("loss")
-    @classmethod
-    def _loss(cls, value: Any) -> Any:
-        return part(LOSSES, value)
-
-    @field_validator("objective")
-    @classmethod
-    def _objective(cls, name: str) -> str:
-        return _known(OBJECTIVES, name)
+    objective = old_key("learning.objective")
+    hessian_free_delta = old_key("learning.hessian_free_delta")
 
 
-class TrainingConfig(Section):
+class TrainingConfig(RenewedSection):
     """The rounds."""
 
-    rounds: int = key(100, "cloud rounds, T", ge=1)
+    section = "training"
+
+    rounds: int = key(100, "cloud rounds, T", ge=1, decides=False)
     seed: int = key(0, "fixes every random draw", ge=0, le=2**63 - 1)
-    clock: Literal["round", "event"] = key(
+    clock: Annotated[str, Names(CLOCKS)] = key(
         "round", "virtual time: round (the paper's formula) or event (work carries over)"
     )
+    clock_options: Table = options_key("clock")
     trigger: Literal["scheduled", "first"] = key(
         "scheduled", "the cloud waits for the edges it called, or for the first max_edges to arrive (clock event)"
     )
@@ -174,40 +176,43 @@ class TrainingConfig(Section):
         0.0, "a: an update tau rounds old is multiplied by (1 + tau)^-a; 0 takes it whole", ge=0, le=10
     )
     edge_rounds: int = key(1, "edge aggregations per cloud round", ge=1)
-    aggregation: str = key("mean", "how the cloud joins the updates that arrived")
+    combine: CombineName = key("mean", "how the cloud joins the updates that arrived", since=3)
+    combine_options: Table = options_key("combine")
+    edge_combine: CombineName = key("mean", "how an edge joins its UEs' updates", since=3)
+    edge_combine_options: Table = options_key("edge_combine")
     weighting: Literal["uniform", "samples"] = key("uniform", "means weigh members alike, or by their samples")
-    checkpoint_every: int = key(10, "rounds between checkpoints; 0 writes none", unit="rounds", ge=0)
+    checkpoint_every: int = key(10, "rounds between checkpoints; 0 writes none", unit="rounds", ge=0, decides=False)
+    watchers: Annotated[Any, NamesSeveral(WATCHERS)] = key(
+        [], "who else watches the run: names, or {name=..., options}", since=3, decides=False
+    )
 
-    @field_validator("aggregation")
-    @classmethod
-    def _aggregation(cls, name: str) -> str:
-        return _known(AGGREGATIONS, name)
+    aggregation = old_key("training.aggregation")
 
 
-class PlanningConfig(Section):
+class PlanningConfig(RenewedSection):
     """Who uploads, with how many Hz."""
 
-    planner: str = key("joint", "how sets and bandwidths are chosen; `hpfl presets` lists them")
+    section = "planning"
+
+    planner: Annotated[str, Names(PLANNERS)] = key(
+        "joint", "how sets and bandwidths are chosen; `hpfl parts planner` lists them"
+    )
+    planner_options: Table = options_key("planner")
     rho: float = key(0.8, "weight of data importance against latency", ge=0, le=1)
     phi: float | Auto = key("auto", "scale of importance; auto is 5 beta S^2 / A (Theorem 1)")
     max_edges: int = key(15, "most edges wanted per round, A", ge=1)
     staleness_bound: int = key(20, "rounds after which an edge must be scheduled, S", unit="rounds", ge=1)
-    script: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]] = key(
-        [], "edges to schedule round by round, repeated (planner scripted)"
-    )
     importance: Literal["exact", "sketch"] = key("exact", "squared norm of a pending update: foreknown, or by sketches")
     sketch_size: int = key(64, "floats of a sketch (planner fastest, importance sketch); 0: none", ge=0, le=65536)
-    staleness_price: Literal["learned", "none"] = key("learned", "none: old updates count as new (planner fastest)")
+
+    script = old_key("planning.script")
+    staleness_price = old_key("planning.staleness_price")
 
     @property
     def sketches(self) -> bool:
         """Whether UEs send sketches of their updates before a round is planned."""
-        return self.sketch_size > 0 and (self.importance == "sketch" or self.planner in SKETCHING)
-
-    @field_validator("planner")
-    @classmethod
-    def _planner(cls, name: str) -> str:
-        return _known(PLANNERS, name)
+        wanted = self.importance == "sketch" or PLANNERS.part(self.planner).traits["sketches"]
+        return bool(self.sketch_size > 0 and wanted)
 
     @field_validator("phi")
     @classmethod
@@ -217,16 +222,21 @@ class PlanningConfig(Section):
         return value
 
 
-class EvaluationConfig(Section):
+class EvaluationConfig(RenewedSection):
     """What is measured, and how often."""
+
+    section = "evaluation"
 
     every: int = key(5, "rounds between evaluations (the last round is always evaluated)", unit="rounds", ge=1)
     inner_lr: float | Auto = key("auto", "adaptation step of the personalised accuracy; auto is learning.inner_lr")
     inner_steps: int = key(1, "adaptation steps of the personalised accuracy", ge=1)
     ues: int = key(0, "UEs that are evaluated, drawn once; 0 is all", ge=0)
     test_samples: int = key(50, "test samples of a UE, of its own labels", unit="samples", ge=1)
-    target_accuracy: float = key(0.9, "personalised accuracy whose time is reported", gt=0, le=1)
-    target_loss: float = key(0.0, "personalised test loss whose time is reported instead; 0: none", ge=0)
+    metrics: Annotated[Any, NamesSeveral(METRICS)] = key(
+        ["accuracy", "test-loss"], "what is measured of every UE: names, or {name=..., options}", since=3
+    )
+    target_accuracy: float = key(0.9, "personalised accuracy whose time is reported", gt=0, le=1, decides=False)
+    target_loss: float = key(0.0, "personalised test loss whose time is reported instead; 0: none", ge=0, decides=False)
 
     @field_validator("inner_lr")
     @classmethod

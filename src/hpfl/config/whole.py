@@ -6,6 +6,8 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from hpfl.config.fields import Section
 from hpfl.config.life import LifeConfig
+from hpfl.config.named import OPTIONS, slots_of
+from hpfl.config.old_keys import RenewedSection
 from hpfl.config.sections import (
     DataConfig,
     EvaluationConfig,
@@ -14,15 +16,20 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
+from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
+from hpfl.learning import OBJECTIVES
+from hpfl.options import OptionError
+from hpfl.planning.planner_options import ScriptedOptions
+from hpfl.training.clock import CLOCKS
 
 
 class Config(Section):
-    """One experiment."""
+    """One experiment, as it is written."""
 
     network: NetworkConfig = Field(default_factory=NetworkConfig, description="the radio and the machines")
     data: DataConfig = Field(default_factory=DataConfig, description="which data, and who has which")
-    learning: LearningConfig = Field(default_factory=LearningConfig, description="the model and its objective")
+    learning: LearningConfig = Field(default_factory=LearningConfig, description="the model and how a UE learns")
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="the rounds")
     planning: PlanningConfig = Field(default_factory=PlanningConfig, description="who uploads, with how many Hz")
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="what is measured")
@@ -31,19 +38,36 @@ class Config(Section):
     _asked: frozenset[str] = PrivateAttr(default=frozenset())  # the keys of overrides
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Config) and self.model_dump() == other.model_dump()
+        return isinstance(other, Config) and self._meant() == other._meant()
 
     __hash__ = None  # type: ignore[assignment]  # it may change
 
+    def tree(self) -> dict[str, Any]:
+        """All of it as plain data, from which it can be made again."""
+        return {name: getattr(self, name).tree() for name in type(self).model_fields}
+
     def was_set(self, *places: str) -> bool:
-        """Whether any of these keys was set: by an override, or to another value than the default's or the preset's."""
+        """Whether any of these keys was set: by an override, or to another value than the default's or the preset's.
+
+        An option, as `planning.planner_options.script`, was set where it is other than by default.
+        """
         return any(place in self._asked or self._differs(*place.split(".")) for place in places)
 
-    def _differs(self, section: str, name: str) -> bool:
+    def _differs(self, section: str, name: str, option: str = "") -> bool:
         model = getattr(self, section)
+        if option:
+            return option in model.told(name.removesuffix(OPTIONS))
         value = getattr(model, name)
         default = type(model).model_fields[name].default
         return bool(value != default) and bool(value != self._shipped.get(f"{section}.{name}", default))
+
+    def _meant(self) -> dict[str, Any]:
+        """The tree without options that are as by default."""
+        tree = self.tree()
+        for section, own in tree.items():
+            model = getattr(self, section)
+            own.update({slot + OPTIONS: model.told(slot) for slot in slots_of(type(model))})
+        return tree
 
     def like(self, other: "Config") -> "Config":
         """This configuration, made from another one: what was set there still was."""
@@ -51,14 +75,22 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _options_fit(self) -> "Config":
+        faults = [line for name in type(self).model_fields for line in _faults(getattr(self, name))]
+        if faults:
+            raise ValueError("\n".join(faults))
+        return self
+
+    @model_validator(mode="after")
     def _times_agree(self) -> "Config":
-        if self.training.clock == "event":
+        if CLOCKS.part(self.training.clock).traits["continuous"]:
             return self
         if self.training.trigger == "first":
             raise ValueError('training.trigger is "first"; that needs training.clock = "event"')
         if self.network.coherence_s:
             raise ValueError(
-                'network.coherence_s is given; with training.clock = "round" give network.coherence_rounds'
+                f'network.coherence_s is given; with training.clock = "{self.training.clock}" give '
+                "network.coherence_rounds"
             )
         return self
 
@@ -75,11 +107,11 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _digits_suffice(self) -> "Config":
-        dtype = self.learning.dtype
-        if dtype in ("tf32", "bf16") and self.learning.objective == "hessian-free":
+        dtype, gradient = self.learning.dtype, getattr(self.learning.options("method"), "gradient", None)
+        if dtype in ("tf32", "bf16") and gradient and OBJECTIVES.part(gradient).traits["differences"]:
             raise ValueError(
-                f'learning.dtype is "{dtype}"; learning.objective = "hessian-free" takes differences of gradients, '
-                'which such few digits do not carry: give "float32", or the objective "exact"'
+                f'learning.dtype is "{dtype}"; learning.method_options.gradient = "{gradient}" takes differences of '
+                'gradients, which such few digits do not carry: give "float32", or the gradient "exact"'
             )
         return self
 
@@ -91,20 +123,33 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _script_fits(self) -> "Config":
-        named = {edge for edges in self.planning.script for edge in edges}
-        if named and self.planning.planner != "scripted":
-            raise ValueError(
-                f'planning.script is given; planning.planner should be "scripted", not "{self.planning.planner}"'
-            )
+        options = self.planning.options("planner")
+        named = {edge for edges in options.script for edge in edges} if isinstance(options, ScriptedOptions) else set()
         if named and max(named) >= self.network.edges:
-            raise ValueError(f"planning.script names edge {max(named)}; there are edges 0 to {self.network.edges - 1}")
+            place = "planning.planner_options.script"
+            raise ValueError(f"{place} names edge {max(named)}; there are edges 0 to {self.network.edges - 1}")
         return self
 
     @model_validator(mode="after")
     def _labels_exist(self) -> "Config":
         if not is_registered(self.data.dataset):
             return self  # the owners of such samples have the labels they have
-        classes, wanted = DATASETS.get(self.data.dataset).num_classes, self.data.labels_per_ue
-        if classes is not None and self.data.partitioner == "labels" and wanted > classes:
+        classes, wanted = DATASETS.part(self.data.dataset).made.num_classes, self.data.labels_per_ue
+        asks = "labels_per_ue" in (PARTITIONERS.part(self.data.partitioner).traits["reads"] or ())
+        if classes is not None and asks and wanted > classes:
             raise ValueError(f"data.labels_per_ue is {wanted}; {self.data.dataset} has {classes} classes")
         return self
+
+
+def _faults(section: RenewedSection) -> list[str]:
+    """A line for everything that is wrong with the options of a section's parts."""
+    slots, lines = slots_of(type(section)), []
+    given = {(name, getattr(section, name)): getattr(section, name + OPTIONS) for name in slots}
+    waiting = {(old.key, old.part): {old.option: section._unread[old.name]} for old in section.unread_keys()}
+    for (name, chosen), options in [*given.items(), *waiting.items()]:
+        try:
+            slots[name].read(chosen, options)
+        except OptionError as error:
+            place = f"{section.section}.{name}{OPTIONS}"
+            lines += [f"{place}{fault.where}{fault.said}" for fault in error.faults]
+    return lines

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Progress
+from hpfl.arrays import IntArray
+from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress
 from hpfl.data.download import DownloadError, RemoteFile, cache_dir, fetch
 from hpfl.data.folders import find_complete, what_to_do
 from hpfl.units import BITS_PER_BYTE
@@ -37,7 +38,7 @@ REMOTE = RemoteFile(
 )
 
 
-def load_cifar10(data_dir: Path | None, progress: Progress | None) -> Dataset:
+def load_cifar10(data_dir: Path | None, progress: DownloadProgress | None) -> Dataset:
     """CIFAR-10 from `data_dir/cifar-10-batches-bin`, else `data_dir`, else the cache, filled by a download."""
     folder = find_complete([data_dir / SUBFOLDER, data_dir], FILES) if data_dir else None
     return read_cifar10(folder or _download(data_dir, progress), records_per_file=RECORDS_PER_FILE)
@@ -86,7 +87,7 @@ def _copy_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, fi
         shutil.copyfileobj(source, out)
 
 
-def _read_batches(paths: list[Path], records: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _read_batches(paths: list[Path], records: int) -> tuple[NDArray[np.uint8], IntArray]:
     table = np.concatenate([_read_records(path, records) for path in paths])
     return table[:, 1:].reshape(-1, *IMAGE_SHAPE), table[:, 0].astype(np.int64)
 
@@ -104,7 +105,7 @@ def _read_records(path: Path, records: int) -> NDArray[np.uint8]:
     return table
 
 
-def _download(data_dir: Path | None, progress: Progress | None) -> Path:
+def _download(data_dir: Path | None, progress: DownloadProgress | None) -> Path:
     folder = cache_dir() / SUBFOLDER
     if find_complete([folder], FILES) is not None:
         return folder
@@ -140,4 +141,5 @@ CIFAR10 = DatasetSpec(
     num_test=RECORDS_PER_FILE,
     sample_bits=SAMPLE_BITS,
     load=load_cifar10,
+    about="CIFAR-10: 32 x 32 coloured pictures of ten things, 50,000 to train on.",
 )

@@ -2,21 +2,21 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import IntArray
+
 FloatArray32 = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 Inputs = NDArray[np.uint8] | FloatArray32 | IntArray
 Targets = IntArray | FloatArray32
 
-Progress = Callable[[str, int, int], None]
+DownloadProgress = Callable[[str, int, int], None]
 """Told what is being fetched, the bytes so far and the bytes expected; called for every block."""
 
 
@@ -106,13 +106,18 @@ class DatasetSpec:
     num_train: int
     num_test: int
     sample_bits: int
-    load: Callable[[Path | None, Progress | None], Dataset]
+    load: Callable[..., Dataset]  # of a folder and a progress, each or None, and its options where it has some
     num_values: int = 1  # numbers in a target, where targets are no classes
+    about: str = ""
 
     @property
     def num_outputs(self) -> int:
         """Outputs a model needs: one per class, or as many as a target has numbers."""
         return self.num_classes or self.num_values
+
+    def with_options(self, options: Any) -> "DatasetSpec":
+        """The same data set, read with these options."""
+        return replace(self, load=partial(self.load, options=options))
 
 
 def to_float(dataset: Dataset, inputs: Inputs) -> Inputs:

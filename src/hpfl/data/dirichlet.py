@@ -3,9 +3,10 @@
 import numpy as np
 from scipy.special import gammaincinv
 
-from hpfl.data.placement import PartitionSettings, apportion, check_total, fit_to_classes, place
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.data.label_placement import PartitionSettings, apportion, check_total, fit_to_classes, place
 from hpfl.data.shards import PartitionError, Shards
-from hpfl.rng import FloatArray, IntArray, Streams
+from hpfl.rng import Streams
 
 _LEAST_WEIGHT = 1e-12  # so that a UE whose labels have all run out can still be given others
 

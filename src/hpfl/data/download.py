@@ -12,7 +12,7 @@ from typing import BinaryIO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from hpfl.data.dataset import DatasetError, Progress
+from hpfl.data.dataset import DatasetError, DownloadProgress
 
 ATTEMPTS = 3
 TIMEOUT_S = 20.0
@@ -46,7 +46,7 @@ def fetch(
     remote: RemoteFile,
     folder: Path,
     *,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
     pause_s: float = 1.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Path:
@@ -78,7 +78,7 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def _fetch_from(url: str, remote: RemoteFile, *, target: Path, progress: Progress | None) -> Path:
+def _fetch_from(url: str, remote: RemoteFile, *, target: Path, progress: DownloadProgress | None) -> Path:
     """One try at one mirror; nothing appears under the target's name unless it is whole."""
     handle, part = tempfile.mkstemp(prefix=f"{remote.name}.", suffix=".part", dir=target.parent)
     try:
@@ -91,7 +91,7 @@ def _fetch_from(url: str, remote: RemoteFile, *, target: Path, progress: Progres
         Path(part).unlink(missing_ok=True)
 
 
-def _copy_checked(url: str, remote: RemoteFile, *, out: BinaryIO, progress: Progress | None) -> None:
+def _copy_checked(url: str, remote: RemoteFile, *, out: BinaryIO, progress: DownloadProgress | None) -> None:
     digest, done = hashlib.sha256(), 0
     with urlopen(Request(url, headers={"User-Agent": "hpfl"}), timeout=TIMEOUT_S) as response:
         while block := response.read(_BLOCK_BYTES):

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.data.dataset import Dataset, DatasetError, IntArray, Owners
+from hpfl.arrays import IntArray
+from hpfl.data.dataset import Dataset, DatasetError, Owners
 from hpfl.units import BITS_PER_BYTE
 
-Part = tuple[Any, Any]
+SamplesOfUe = tuple[Any, Any]
 """Inputs [n, ...] and targets [n, ...] of one UE: arrays, CPU tensors or nested lists."""
 
 
@@ -28,8 +29,8 @@ class FederatedData:
     `network.ues_per_edge` says. `sample_bits` is what one sample costs to process (None: the bits of its inputs).
     """
 
-    train: Sequence[Part]
-    test: Sequence[Part] | None = None
+    train: Sequence[SamplesOfUe]
+    test: Sequence[SamplesOfUe] | None = None
     edge_of_ue: Sequence[int] | NDArray[Any] | None = None
     num_classes: int | None = None
     sample_bits: int | None = None
@@ -75,7 +76,7 @@ class FederatedData:
         write_folder(self, Path(folder))
 
 
-def _joined(what: str, parts: Sequence[Part], *, like: tuple[Any, Any] | None) -> tuple[Any, Any, IntArray]:
+def _joined(what: str, parts: Sequence[SamplesOfUe], *, like: tuple[Any, Any] | None) -> tuple[Any, Any, IntArray]:
     """Inputs and targets of all UEs in two arrays, and how many each has; all alike, or a `DatasetError`."""
     if not len(parts):
         raise DatasetError(f"{what} is empty; wanted inputs and targets of at least one UE")
@@ -95,7 +96,7 @@ def _joined(what: str, parts: Sequence[Part], *, like: tuple[Any, Any] | None) -
     return columns[0], columns[1], np.array([len(pair[1]) for pair in pairs], dtype=np.int64)
 
 
-def _pair(where: str, part: Part) -> tuple[NDArray[Any], NDArray[Any]]:
+def _pair(where: str, part: SamplesOfUe) -> tuple[NDArray[Any], NDArray[Any]]:
     if not isinstance(part, tuple | list) or len(part) != 2:
         raise DatasetError(f"{where} is {type(part).__name__}; wanted a pair of inputs and targets")
     inputs, targets = _array(f"{where}: inputs", part[0], bytes_stay=True), _array(f"{where}: targets", part[1])

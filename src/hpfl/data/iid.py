@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from hpfl.data.placement import PartitionSettings, check_total, place_overlapping
+from hpfl.arrays import IntArray
+from hpfl.data.label_placement import PartitionSettings, check_total, place_overlapping
 from hpfl.data.shards import Shards, running_total
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 
 def partition_iid(

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from hpfl.data.placement import PartitionSettings, check_total, fit_to_classes, place
+from hpfl.arrays import IntArray
+from hpfl.data.label_placement import PartitionSettings, check_total, fit_to_classes, place
 from hpfl.data.shards import PartitionError, Shards
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 
 def partition_labels(

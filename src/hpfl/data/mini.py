@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hpfl.data.dataset import Dataset, DatasetSpec, Progress
+from hpfl.data.dataset import Dataset, DatasetSpec, DownloadProgress
 from hpfl.data.mnist import NUM_CLASSES, SAMPLE_BITS, SIDE, read_mnist
 
 TRAIN_PER_CLASS = 1_200
@@ -10,7 +10,7 @@ TEST_PER_CLASS = 200
 FOLDER = Path(__file__).with_name("files") / "mnist-mini"
 
 
-def load_mini(data_dir: Path | None = None, progress: Progress | None = None) -> Dataset:
+def load_mini(data_dir: Path | None = None, progress: DownloadProgress | None = None) -> Dataset:
     """The embedded sample; it needs neither a folder nor the network."""
     del data_dir, progress
     return read_mnist(FOLDER, name="mnist-mini", num_train=MNIST_MINI.num_train, num_test=MNIST_MINI.num_test)
@@ -24,4 +24,5 @@ MNIST_MINI = DatasetSpec(
     num_test=NUM_CLASSES * TEST_PER_CLASS,
     sample_bits=SAMPLE_BITS,
     load=load_mini,
+    about="A sample of MNIST that travels along: 28 x 28 grey digits.",
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Progress
+from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress
 from hpfl.data.download import DownloadError, RemoteFile, cache_dir, fetch
 from hpfl.data.folders import find_complete, find_file, what_to_do
 from hpfl.units import BITS_PER_BYTE
@@ -40,7 +40,7 @@ REMOTE = (
 )
 
 
-def load_mnist(data_dir: Path | None, progress: Progress | None) -> Dataset:
+def load_mnist(data_dir: Path | None, progress: DownloadProgress | None) -> Dataset:
     """MNIST from `data_dir/mnist`, torchvision's `MNIST/raw` or `data_dir` itself, else the cache, or a download."""
     folder = None
     if data_dir is not None:
@@ -96,7 +96,7 @@ def _read_at_most(path: Path, limit_bytes: int) -> bytes:
         raise DatasetError(f"{path} cannot be read: {error}") from error
 
 
-def _download(data_dir: Path | None, progress: Progress | None) -> Path:
+def _download(data_dir: Path | None, progress: DownloadProgress | None) -> Path:
     folder = cache_dir() / "mnist"
     try:
         for remote in REMOTE:
@@ -117,4 +117,5 @@ MNIST = DatasetSpec(
     num_test=10_000,
     sample_bits=SAMPLE_BITS,
     load=load_mnist,
+    about="MNIST: 28 x 28 grey digits, 60,000 to train on.",
 )

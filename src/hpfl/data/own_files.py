@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from hpfl.data.dataset import DatasetError
-from hpfl.data.federated import FederatedData, Part
+from hpfl.data.federated import FederatedData, SamplesOfUe
 
 NAMES = ("inputs", "targets", "test_inputs", "test_targets")
 PACKED, ABOUT = "data.safetensors", "about.json"
@@ -125,5 +125,5 @@ def _natural(name: str) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part]
 
 
-def _pair(part: dict[str, NDArray[Any]], names: tuple[str, ...]) -> Part:
+def _pair(part: dict[str, NDArray[Any]], names: tuple[str, ...]) -> SamplesOfUe:
     return part[names[0]], part[names[1]]

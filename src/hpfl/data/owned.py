@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from hpfl.arrays import IntArray
 from hpfl.data.dataset import Owners
 from hpfl.data.shards import Shards, running_total
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 
 def own_shards(owners: Owners, places: IntArray, streams: Streams) -> tuple[Shards, Shards]:

@@ -4,15 +4,16 @@ from typing import Protocol
 
 import numpy as np
 
+from hpfl.arrays import IntArray
 from hpfl.data.dataset import Targets
 from hpfl.data.dirichlet import partition_dirichlet
 from hpfl.data.iid import partition_iid
+from hpfl.data.label_placement import PartitionSettings, apportion, place_overlapping
 from hpfl.data.labels import partition_labels
-from hpfl.data.placement import PartitionSettings, apportion, place_overlapping
 from hpfl.data.shards import PartitionError, Shards
 from hpfl.data.skew import arrange_by_skew
 from hpfl.registry import Registry
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 __all__ = [
     "PARTITIONERS",
@@ -34,14 +35,19 @@ class Partitioner(Protocol):
     ) -> Shards: ...
 
 
-PARTITIONERS: Registry[Partitioner] = Registry("partitioner")
-PARTITIONERS.register("labels")(partition_labels)
-PARTITIONERS.register("dirichlet")(partition_dirichlet)
-PARTITIONERS.register("iid")(partition_iid)
+PARTITIONERS: Registry[Partitioner] = Registry(
+    "partitioner",
+    traits={"reads": None},
+    called=("labels", "num_classes", "sizes", "settings=", "streams="),
+)
+"""Trait `reads`: which of the settings `labels_per_ue` and `concentration` matter to it (None: both may)."""
+PARTITIONERS.register("labels", reads=("labels_per_ue",))(partition_labels)
+PARTITIONERS.register("dirichlet", reads=("concentration",))(partition_dirichlet)
+PARTITIONERS.register("iid", reads=())(partition_iid)
 
 
 def make_shards(
-    partitioner: str,
+    partitioner: str | Partitioner,
     targets: Targets,
     *,
     num_classes: int | None,
@@ -49,16 +55,18 @@ def make_shards(
     settings: PartitionSettings,
     streams: Streams,
 ) -> Shards:
-    """Training shards of N UEs sorted by edge: dealt by the named partitioner, then gathered by `edge_skew`.
+    """Training shards of N UEs sorted by edge: dealt by the partitioner, then gathered by `edge_skew`.
 
     `sizes` (int64[N]) are the shards' sizes in no particular order: which UE gets which shard depends on the skew, so
     read a UE's number of samples from the result's `sizes`.
     """
-    partition = PARTITIONERS.get(partitioner)
+    partition = PARTITIONERS.get(partitioner) if isinstance(partitioner, str) else partitioner
     if sizes.ndim != 1 or (len(sizes) and sizes.min() < 1):
         raise PartitionError("every UE needs at least one sample: sizes must be a row of positive numbers")
     labels, classes = as_labels(targets), num_classes or 1
     shards = partition(labels, classes, sizes, settings=settings, streams=streams)
+    if not isinstance(shards, Shards):
+        raise PartitionError(f"partitioner {partitioner} answers with {type(shards).__name__}; wanted Shards")
     places = arrange_by_skew(shards.label_counts(labels, classes), settings.edge_skew, streams=streams)
     placed = shards.take(places)
     return placed.in_ue_order() if settings.disjoint else placed

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hpfl.rng import IntArray
+from hpfl.arrays import IntArray
 
 
 class PartitionError(ValueError):

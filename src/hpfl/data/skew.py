@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from hpfl.arrays import IntArray
 from hpfl.data.shards import PartitionError
-from hpfl.rng import IntArray, Streams
+from hpfl.rng import Streams
 
 
 def arrange_by_skew(label_counts: IntArray, edge_skew: float, *, streams: Streams) -> IntArray:

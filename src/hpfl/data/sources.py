@@ -6,18 +6,19 @@ that returns them (`FederatedData`), or a `Dataset` to be dealt by a partitioner
 
 import os
 from pathlib import Path
+from typing import Any
 
 from hpfl.data.cifar10 import CIFAR10
-from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, Progress, to_float
+from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress, to_float
 from hpfl.data.federated import FederatedData
 from hpfl.data.mini import MNIST_MINI
 from hpfl.data.mnist import MNIST
 from hpfl.data.own_files import read_folder
-from hpfl.registry import Registry, UnknownNameError, imported
+from hpfl.registry import Registry, UnknownNameError
 
-__all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "Progress", "load_dataset", "to_float"]
+__all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "DownloadProgress", "load_dataset", "to_float"]
 
-DATASETS: Registry[DatasetSpec] = Registry("data set")
+DATASETS: Registry[DatasetSpec] = Registry("data set", plural="datasets", called=())
 for _spec in (MNIST_MINI, MNIST, CIFAR10):
     DATASETS.register(_spec.name)(_spec)
 
@@ -34,15 +35,32 @@ def is_registered(name: str) -> bool:
 def check_source(name: str) -> None:
     """Refuse a name that stands for no data set; whether a folder holds what it should is seen when it is read."""
     if is_registered(name):
-        DATASETS.get(name)
+        _check_spec(name)
     elif name == _FOLDER:
         raise UnknownNameError("wanted a path after folder:")
-    elif name != GIVEN and not name.startswith(_FOLDER):
-        imported(name)
+    elif names_part(name):
+        DATASETS.part(name)
 
 
-def load_dataset(name: str, data_dir: Path | None = None, *, progress: Progress | None = None) -> Dataset:
-    """The named data set from `data_dir` (default `HPFL_DATA_DIR`), else from the cache, else downloaded."""
+def _check_spec(name: str) -> None:
+    """Refuse a function under a registered name: what it returns has no name that all mean the same samples by."""
+    made = DATASETS.part(name).made
+    if not hasattr(made, "num_classes"):
+        raise UnknownNameError(f"wanted a DatasetSpec under that name, not {type(made).__name__}: name module:function")
+
+
+def names_part(name: str) -> bool:
+    """Whether a data set is a part, registered or `module:function`; not a folder, nor what was handed over."""
+    return name != GIVEN and not name.startswith(_FOLDER)
+
+
+def load_dataset(
+    name: str, data_dir: Path | None = None, *, progress: DownloadProgress | None = None, options: Any = None
+) -> Dataset:
+    """The named data set from `data_dir` (default `HPFL_DATA_DIR`), else from the cache, else downloaded.
+
+    `options` are the validated options of a data set that has some (None: as they are by default).
+    """
     if name == GIVEN:
         raise DatasetError(
             'data.dataset is "given": the samples were handed over in Python; hand them over again with '
@@ -51,8 +69,8 @@ def load_dataset(name: str, data_dir: Path | None = None, *, progress: Progress 
     if name.startswith(_FOLDER):
         return read_folder(Path(name.removeprefix(_FOLDER)).expanduser()).dataset
     if not is_registered(name):
-        return _from_function(name)
-    spec = DATASETS.get(name)
+        return _from_function(name, options)
+    spec = DATASETS.part(name).bound(options)
     folder, origin = data_dir, "--data-dir"
     if folder is None and os.environ.get("HPFL_DATA_DIR"):
         folder, origin = Path(os.environ["HPFL_DATA_DIR"]), "HPFL_DATA_DIR"
@@ -61,11 +79,11 @@ def load_dataset(name: str, data_dir: Path | None = None, *, progress: Progress 
     return spec.load(folder.expanduser() if folder else None, progress)
 
 
-def described(name: str) -> DatasetSpec:
+def described(name: str, options: Any = None) -> DatasetSpec:
     """What is known of a data set; one that is not registered is read for it."""
     if is_registered(name):
-        return DATASETS.get(name)
-    data = load_dataset(name)
+        return DATASETS.part(name).bound(options)
+    data = load_dataset(name, options=options)
     return DatasetSpec(
         name=name,
         num_classes=data.num_classes,
@@ -78,9 +96,9 @@ def described(name: str) -> DatasetSpec:
     )
 
 
-def _from_function(name: str) -> Dataset:
+def _from_function(name: str, options: Any) -> Dataset:
     try:
-        function = imported(name)
+        function: Any = DATASETS.part(name).bound(options)
     except UnknownNameError as error:
         raise DatasetError(f"data.dataset is {name!r}; {error}") from None
     came = function()

@@ -2,12 +2,13 @@
 
 `audit.jsonl` is only ever appended to. A line of kind `start` names the model the following rounds begin with; a round
 that a killed cloud repeats is logged again after a new `start`, which takes the place of the rounds from there on. With
-mode `full` the updates lie beside it, in `audit/`; scripts/audit_recurrence.py recomputes every round from them.
+mode `full` the updates lie beside it, in `audit/`; scripts/audit_recurrence.py recomputes every round from them. A
+`start` also has what the combine rule remembers then; each round names the rule, its options and every update's share.
 """
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import safetensors.numpy
 
+from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.wire import Vector, digest_of
+from hpfl.training.written_state import Tensors, taken_apart
 
 LOG, FOLDER = "audit.jsonl", "audit"
 
@@ -32,38 +35,62 @@ class Aggregated:
     ues: Sequence[int]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Uploaded:
+    """What a round makes its model of: which updates, in which order and with which weights, on which model.
+
+    `outer_lr` is the step on their mean, with a planner's own scale; `combine` the rule that stands in for the mean, by
+    `name` and `options`.
+    """
+
+    before: NamedModel
+    parts: Sequence[Aggregated]
+    outer_lr: float
+    combine: Mapping[str, Any]
+    planned_s: float
+    measured_s: float
+
+
 class AuditLog:
-    """Writes the log of one run."""
+    """Writes the log of one run: told of its start, then of every round's updates and of the model made of them."""
 
     def __init__(self, out: Path, mode: Literal["full", "hashes"]) -> None:
         self._out = out
         self._mode = mode
         self._log = out / LOG
 
-    def start(self, params: Vector, *, round_number: int, run: str) -> None:
-        """The model that the rounds from here on begin with."""
-        name = self._keep(f"start-{round_number:08d}-{_hex(params)[:8]}", {"params": params})
-        self._append({"kind": "start", "run": run, "round": round_number, "params": _hex(params), "file": name})
+    def start(self, model: NamedModel, *, rule: Mapping[str, Any] | None = None) -> None:
+        """The model that the rounds from here on begin with, and what the combine rule remembers then."""
+        name, tag = model.tag.base.hex(), model.tag
+        tensors: Tensors = {}
+        note = taken_apart("rule", rule or {}, tensors)
+        arrays = {"params": model.vector} | {key: tensor.numpy() for key, tensor in tensors.items()}
+        file = self._keep(f"start-{tag.round:08d}-{name[:8]}", arrays)
+        self._append({"kind": "start", "run": tag.run, "round": tag.round, "params": name, "rule": note, "file": file})
 
-    def round(
-        self, before: Vector, after: Vector, parts: Sequence[Aggregated], *, outer_lr: float, **facts: Any
-    ) -> None:
-        """One round: which updates, in which order and with which weights, made `after` of `before`."""
+    def stepped(self, taken: Uploaded, after: NamedModel, shares: Mapping[int, float]) -> None:
+        """A round's updates, the model that they have made, and each edge's share in the step."""
+        parts, tag, name = taken.parts, after.tag, after.tag.base.hex()
         stack = {"updates": np.stack([part.update for part in parts])} if parts else {}
-        name = self._keep(f"round-{facts['round']:08d}-{_hex(after)[:8]}", stack)
+        file = self._keep(f"round-{tag.round:08d}-{name[:8]}", stack)
         line = {
             "kind": "round",
-            **facts,
-            "outer_lr": outer_lr,
+            "run": tag.run,
+            "round": tag.round,
+            "combine": taken.combine,
+            "planned_s": taken.planned_s,
+            "measured_s": taken.measured_s,
+            "outer_lr": taken.outer_lr,
             "members": [part.member for part in parts],
             "base_rounds": [part.base_round for part in parts],
             "weights": [part.weight for part in parts],
             "factors": [part.factor for part in parts],
-            "updates": [_hex(part.update) for part in parts],
+            "shares": [shares[part.member] for part in parts],
+            "updates": [digest_of(part.update).hex() for part in parts],
             "ues": [list(part.ues) for part in parts],
-            "before": _hex(before),
-            "after": _hex(after),
-            "file": name,
+            "before": taken.before.tag.base.hex(),
+            "after": name,
+            "file": file,
         }
         self._append(line)
 
@@ -89,7 +116,3 @@ class AuditLog:
                 content = content[os.write(descriptor, content) :]
         finally:
             os.close(descriptor)
-
-
-def _hex(vector: Vector) -> str:
-    return digest_of(vector).hex()

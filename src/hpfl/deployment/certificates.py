@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-Role = Literal["cloud", "edge", "ue"]
+NodeRole = Literal["cloud", "edge", "ue"]
 
 CA_CERTIFICATE, CA_KEY = "ca.pem", "ca.key"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
@@ -73,7 +73,7 @@ def issue(
     folder: Path,
     name: str,
     *,
-    role: Role | None = None,
+    role: NodeRole | None = None,
     validity: tuple[datetime.datetime, datetime.datetime] | None = None,
     days: int = 365,
 ) -> Path:
@@ -94,9 +94,9 @@ def issue(
     return path
 
 
-def role_of(name: str) -> Role:
+def role_of(name: str) -> NodeRole:
     """The role a name speaks of: `edge-3` is an edge, `ue-7` a UE, `cloud` the cloud."""
-    roles: tuple[Role, ...] = ("cloud", "edge", "ue")
+    roles: tuple[NodeRole, ...] = ("cloud", "edge", "ue")
     for role in roles:
         if name == role or name.startswith(f"{role}-"):
             return role

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import VERSION, FloatArray, Tag, Vector, as_numbers
-
-IntArray = NDArray[np.int64]
+from hpfl.deployment.wire import VERSION, Tag, Vector, as_numbers
 
 
 @dataclass(frozen=True, kw_only=True)

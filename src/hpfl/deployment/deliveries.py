@@ -1,15 +1,13 @@
-"""What passes between the cloud's streams and its rounds: models down, held and delivered updates up."""
+"""What children hold and what edges deliver, once it has been checked."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import Bounds, CheckedSketch, check_update, check_weight
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import Arrival, Tag, Vector, digest_of, vector_frames
+from hpfl.deployment.wire import Arrival, Tag, Vector
 
 _ANY_COUNT = 2**62  # the samples of each UE have been checked
 
@@ -23,29 +21,8 @@ class StoppedError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Model:
-    """A model on its way down: made into frames once, whoever receives it."""
-
-    tag: Tag
-    vector: Vector
-    frames: tuple[bytes, ...]
-
-    @staticmethod
-    def of(vector: Vector, *, run: str, node: str, round_number: int, purpose: int) -> "Model":
-        """The model after `round_number` rounds."""
-        base = digest_of(vector)
-        tag = Tag(run=run, round=round_number, base_round=round_number, node=node, base=base)
-        return Model(tag, vector, tuple(vector_frames(tag, vector, purpose=purpose)))
-
-    @cached_property
-    def global_frames(self) -> tuple[bytes, ...]:
-        """The same model for UEs that fetch it: made into frames once, when the first asks."""
-        return tuple(vector_frames(self.tag, self.vector, purpose=pb.GLOBAL))
-
-
-@dataclass(frozen=True)
 class Held:
-    """What an edge has ready: the model its update was computed on, and the update's sketch."""
+    """What a child has ready: the model its update was computed on, and the update's sketch."""
 
     tag: Tag
     sketch: CheckedSketch

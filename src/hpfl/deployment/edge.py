@@ -1,7 +1,7 @@
-"""One edge: client of the cloud, parent of its UEs; what it holds can be sent again but never changed."""
+"""One edge: a child of the cloud and the parent of its UEs; lets them compute, averages, and sends the mean up."""
 
 import asyncio
-import logging
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,187 +9,87 @@ from typing import Any
 import numpy as np
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.flock import Flock
-from hpfl.deployment.gathering import Gathering
-from hpfl.deployment.logs import log
-from hpfl.deployment.node import Background, Experiment
-from hpfl.deployment.pacing import send_vector
-from hpfl.deployment.refusal import ATTEMPTS, RETRIED, RefusedError
+from hpfl.deployment.child import ChildSide
+from hpfl.deployment.edge_ues import EdgeUes
+from hpfl.deployment.gathering import mean_sketch
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
-from hpfl.deployment.uplink import Uplink, stay_attached
-from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, VectorSpec, digest_of, encode, numbers
-
-_ANSWER = "answer"
+from hpfl.deployment.uploading import Upload
+from hpfl.deployment.wire import Tag, Vector, digest_of, numbers
 
 
 @dataclass(frozen=True)
 class Base:
-    """The model an edge works on, and the sketches of its UEs' updates."""
+    """The model an edge works on, and the samples of the UEs that have computed on it."""
 
-    tag: Tag
     vector: Vector
-    gathering: Gathering
-    sketch: Any
-
-
-@dataclass(frozen=True)
-class Finished:
-    """An edge's update on its base: the mean over the UEs that delivered, and the seconds each took."""
-
-    tag: Tag
-    update: Vector
-    num_samples: int
-    seconds: dict[int, float]
+    samples: dict[int, int]
 
 
 class Edge:
     """The process of one edge."""
 
-    def __init__(self, settings: EdgeNodeSettings, experiment: Experiment) -> None:
-        self.flock = Flock(settings, experiment)
+    purposes: Collection[int] = frozenset({pb.TRAIN, pb.EVALUATE, pb.GLOBAL})
+    num_samples = 0
+
+    def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
+        self.ues = EdgeUes(settings, experiment)
+        self.up = ChildSide(settings, experiment, self, address=settings.cloud, parent=settings.cloud_name)
         self._settings = settings
         self._experiment = experiment
-        self._background = Background()
-        self._link: Uplink | None = None
         self._base: Base | None = None
-        self._gathers: Tag | None = None
-        self._finished: Finished | None = None
-        self._order: tuple[Tag, Any] | None = None
-        self._attempts = 0
-        self._done = False
+        self._finished: Upload | None = None
 
     async def start(self) -> int:
         """Listen for UEs; the port."""
-        return await self.flock.start(self._settings)
+        return await self.ues.side.start()
 
     async def run(self) -> None:
         """Stay attached to the cloud until the run is over."""
         try:
-            await stay_attached(self._settings, self._settings.cloud, self._settings.cloud_name, self._session)
+            await self.up.run()
         finally:
-            await self._background.stop()
-            await self.flock.hub.stop()
+            await self.ues.hub.stop()
 
     async def settle(self) -> None:
         """Wait until what the cloud has asked for is sent, so that no update a UE has delivered is lost."""
-        if self._order is not None:
-            await self._background.finish("upload", self._order[1].deadline_s)
-        if self._link is not None:
-            await self._link.close()
+        await self.up.settle()
 
-    async def _session(self, link: Uplink) -> bool:
-        self._link, self._order = link, None
-        await link.send(self._hello())
-        self._background.start("visits", self._pass_on_visits(link))
-        try:
-            await link.messages(self._expects, self._handle)
-        finally:
-            self._link = None
-            self._background.cancel("upload")
-        return self._done
+    # what the child's side asks for
 
-    def _hello(self) -> bytes:
-        base = self._base
-        hello = pb.Hello(
-            version=VERSION,
-            fingerprint=self._experiment.fingerprint,
-            holds=base is not None,
-            sketch=None if base is None else base.sketch,
-        )
-        return encode(Tag(node=self._settings.name) if base is None else base.tag, hello=hello)
+    def attached(self) -> None:
+        """Ask for the global model as long as there are visitors."""
+        self.up.link.background.start("visits", self._pass_on_visits())
 
-    def _expects(self, tag: Tag, begin: Any) -> VectorSpec:
-        if begin.purpose not in {pb.TRAIN, pb.EVALUATE, pb.GLOBAL}:
-            raise RefusedError("unexpected", f"a vector for purpose {begin.purpose} came")
-        return self._experiment.spec
+    def turned(self) -> None:
+        """Stop collecting for the model before; what came is of no use."""
+        self.up.uploads.cancel()
+        self._base = self._finished = None
 
-    def _handle(self, tag: Tag, content: Any) -> None:
-        if isinstance(content, Arrival):
-            self._take_model(tag, content)
-            return
-        match content.WhichOneof("body"):
-            case "order":
-                self._ordered(tag, content.order)
-            case "request":
-                self._asked_again(tag)
-            case "stop":
-                self._background.start("stop", self._end(content.stop))
-            case "refusal":
-                self._refused(content.refusal)
-            case _:
-                pass
+    async def sketched(self, tag: Tag, vector: Vector) -> Any:
+        """Let the UEs compute on a new model; the mean of their sketches."""
+        sketches = await self.ues.sketched(tag, vector)
+        if not sketches:
+            raise RefusedError("nonfinite", "no UE computes a usable update on that model")
+        values, weight = mean_sketch(sketches.values())
+        samples = {ue: sketch.num_samples for ue, sketch in sketches.items()}
+        self._base = Base(vector, samples)
+        total, each = sum(samples.values()), list(samples.values())
+        return pb.Sketch(values=numbers(values), weight=weight, num_samples=total, ue=list(samples), samples=each)
 
-    def _take_model(self, tag: Tag, arrival: Arrival) -> None:
-        vector = arrival.vector()
-        if digest_of(vector) != tag.base:
-            raise RefusedError("digest", "a model came whose bytes do not match its name")
-        if arrival.begin.purpose == pb.TRAIN:
-            self._start(tag, vector)
-        elif arrival.begin.purpose == pb.EVALUATE:
-            self._background.start("evaluate", self._evaluate(tag, vector))
-        else:
-            self.flock.answer_visitors(tag, vector)
+    async def upload(self, tag: Tag, order: Any) -> Upload | None:
+        """The mean of what the UEs of an order deliver; what was collected before is sent again as it is."""
+        if self._finished is None and self._base is not None:
+            self._finished = await self._finish(self._base, tag, order)
+        return self._finished
 
-    def _start(self, tag: Tag, vector: Vector) -> None:
-        """Begin to work on a model; the cloud asking again for what is under way changes nothing."""
-        if self._base is not None and self._base.tag.about_same_model(tag):
-            self._background.start(_ANSWER, self._send(encode(self._base.tag, sketch=self._base.sketch)))
-        elif self._gathers is None or not self._gathers.about_same_model(tag):
-            self._background.cancel("upload")
-            self._base = self._finished = None
-            self._gathers = tag
-            self._background.start("gather", self._gather(tag, vector))
-
-    def _asked_again(self, tag: Tag) -> None:
-        """The cloud misses a sketch: it was lost, or is still being gathered, or the model has never come."""
-        if self._base is not None and self._base.tag.about_same_model(tag):
-            self._background.start(_ANSWER, self._send(encode(self._base.tag, sketch=self._base.sketch)))
-        elif self._gathers is None or not self._gathers.about_same_model(tag):
-            self._background.start(_ANSWER, self._decline(tag, "stale", "that model is not here"))
-
-    def _ordered(self, tag: Tag, order: Any) -> None:
-        """Begin to carry out an order; a second copy, or one overtaken by a newer one, changes nothing."""
-        base = self._base
-        if base is None or not base.tag.about_same_model(tag):
-            self._background.start("decline", self._decline(tag, "stale", "an update was asked for that is not held"))
-        elif not self._background.is_busy("upload") or self._order is None or tag.supersedes(self._order[0]):
-            self._order, self._attempts = (tag, order), 1
-            self._background.start("upload", self._carry_out(base, tag, order))
-
-    async def _gather(self, tag: Tag, vector: Vector) -> None:
-        """Let the UEs compute on a new model; send the mean of their sketches up."""
-        try:
-            gathering = await self.flock.sketched(tag, vector)
-        finally:
-            if self._gathers is tag:
-                self._gathers = None
-        ues = sorted(gathering.sketches)
-        if not ues:
-            await self._decline(tag, "nonfinite", "no UE computes a usable update on that model")
-            return
-        values, weight = gathering.mean(ues)
-        samples = [gathering.sketches[ue].num_samples for ue in ues]
-        sketch = pb.Sketch(values=numbers(values), weight=weight, num_samples=sum(samples), ue=ues, samples=samples)
-        self._base = Base(tag.by(self._settings.name), vector, gathering, sketch)
-        await self._send(encode(self._base.tag, sketch=sketch))
-
-    async def _carry_out(self, base: Base, tag: Tag, order: Any) -> None:
-        """Collect what the plan asks for, average, and send the mean up at the planned pace."""
-        if self._finished is None:
-            self._finished = await self._finish(base, tag, order)
-        if self._finished is None:
-            self._base = None
-            await self._decline(tag, "empty", "no UE delivered its update")
-            return
-        await self._upload(self._finished, tag, order)
-
-    async def _finish(self, base: Base, tag: Tag, order: Any) -> Finished | None:
+    async def _finish(self, base: Base, tag: Tag, order: Any) -> Upload | None:
         """All edge rounds on one base (paper, section 3.2); None where nobody delivered."""
         settings = self._experiment.edge_settings
         rounds = settings.edge_rounds
         seconds = zip(order.ue, order.ue_compute_s, order.ue_upload_s, strict=True)
-        plan = {ue: (c / rounds, u / rounds) for ue, c, u in seconds if ue in base.gathering.sketches}
-        announced = {ue: sketch.num_samples for ue, sketch in base.gathering.sketches.items()}
+        plan = {ue: (c / rounds, u / rounds) for ue, c, u in seconds if ue in base.samples}
         total = np.zeros(self._experiment.spec.length)
         took: dict[int, float] = {}
         for edge_round in range(rounds):
@@ -197,75 +97,43 @@ class Edge:
             if edge_round:
                 start = (base.vector - settings.outer_lr * total).astype(base.vector.dtype)
                 inner = replace(inner, base=digest_of(start))
-                gathering = await self.flock.sketched(inner, start, set(plan))
-                plan = {ue: plan[ue] for ue in plan if ue in gathering.sketches}
-            mean, took = await self.flock.collected(
-                inner, plan, announced, paced=order.paced, within_s=order.phase_deadline_s / rounds
-            )
+                sketches = await self.ues.sketched(inner, start, set(plan))
+                plan = {ue: plan[ue] for ue in plan if ue in sketches}
+            within_s = order.phase_deadline_s / rounds
+            took = await self.ues.collected(inner, plan, base.samples, paced=order.paced, within_s=within_s)
             if not took:
                 return None
-            total += mean.value()
+            total += self.ues.ways.combined()
             plan = {ue: plan[ue] for ue in took}
-        samples = sum(announced[ue] for ue in took)
-        return Finished(tag, total.astype(base.vector.dtype), samples, took)
+        return self._upload(total.astype(base.vector.dtype), base, took)
 
-    async def _upload(self, finished: Finished, tag: Tag, order: Any) -> None:
-        link = self._link
-        if link is None:
-            raise ConnectionError("the cloud is gone; the update is kept")
-        ues = sorted(finished.seconds)
+    def _upload(self, update: Vector, base: Base, took: dict[int, float]) -> Upload:
+        ues = sorted(took)
+        samples = sum(base.samples[ue] for ue in ues)
+        head = {"weight": self._experiment.weight(samples), "num_samples": samples}
+        return Upload(update, {**head, "ue": ues, "took_s": [took[ue] for ue in ues]})
 
-        async def work(send: Any) -> None:
-            await send_vector(
-                send,
-                tag.by(self._settings.name),
-                finished.update,
-                within_s=order.upload_s if order.paced else 0.0,
-                purpose=pb.UPDATE,
-                weight=self._experiment.weight(finished.num_samples),
-                num_samples=finished.num_samples,
-                ue=ues,
-                took_s=[finished.seconds[ue] for ue in ues],
-            )
+    async def figures(self, tag: Tag, vector: Vector) -> Any:
+        """The UEs' figures of a model."""
+        found = dict(sorted((await self.ues.evaluated(tag, vector)).items()))
+        return pb.Figures(ue=list(found), values=numbers(np.array(list(found.values()))))
 
-        await link.send_through(work)
-        log("update sent", round=tag.round, base_round=tag.base_round, ues=len(ues))
+    def fetched(self, tag: Tag, vector: Vector) -> None:
+        """The global model, for the visitors."""
+        self.ues.answer_visitors(tag, vector)
 
-    async def _evaluate(self, tag: Tag, vector: Vector) -> None:
-        found = await self.flock.evaluated(tag, vector)
-        ues = sorted(found.figures)
-        values = numbers(np.array([found.figures[ue] for ue in ues]))
-        await self._send(encode(tag.by(self._settings.name), figures=pb.Figures(ue=ues, values=values)))
+    async def end(self, stop: Any) -> None:
+        """Pass the farewell on."""
+        await self.ues.side.farewell(stop)
 
-    async def _decline(self, tag: Tag, code: str, reason: str) -> None:
-        log("declined", level=logging.WARNING, round=tag.round, code=code)
-        await self._send(encode(tag.by(self._settings.name), refusal=pb.Refusal(code=code, reason=reason)))
-
-    def _refused(self, refusal: Any) -> None:
-        log("refused by the cloud", level=logging.WARNING, code=refusal.code, reason=refusal.reason)
-        if refusal.code in RETRIED and self._order and self._finished and self._attempts < ATTEMPTS:
-            tag, order = self._order
-            self._attempts += 1
-            self._background.start("upload", self._upload(self._finished, tag, order))
-
-    async def _pass_on_visits(self, link: Uplink) -> None:
+    async def _pass_on_visits(self) -> None:
         """Ask the cloud for the global model whenever somebody has asked for it here."""
-        request = encode(Tag(run=self.flock.run, node=self._settings.name), request=pb.Request())
+        ways = self.ues.ways
         while True:
-            if not self.flock.visitors:
-                await self.flock.visited.wait()
-            self.flock.visited.clear()
-            await link.send(request)
+            if not ways.visitors:
+                await ways.visited.wait()
+            ways.visited.clear()
+            await self.up.link.say(Tag(run=self.ues.side.run), request=pb.Request())
             with suppress(TimeoutError):  # the answer may be lost: ask again while somebody waits
                 async with asyncio.timeout(self._settings.timing.retry_s):
-                    await self.flock.visited.wait()
-
-    async def _end(self, message: Any) -> None:
-        await self.flock.stop(message)
-        self._done = bool(message.completed)
-        if self._link is not None:
-            self._link.end()
-
-    async def _send(self, frame: bytes) -> None:
-        if self._link is not None:
-            await self._link.send(frame)
+                    await ways.visited.wait()

@@ -2,24 +2,22 @@
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment.checks import check_same_model
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import FloatArray, Tag, as_numbers
-from hpfl.learning import Evaluation
-
-COLUMNS = len(fields(Evaluation))
+from hpfl.deployment.wire import Tag, as_numbers
+from hpfl.learning.metrics import LOSS_COLUMNS
 
 
 class Evaluating:
-    """Figures by UE, as children report them."""
+    """Figures by UE, as children report them, in the order of the experiment's `columns`."""
 
-    def __init__(self, tag: Tag) -> None:
-        self.tag = tag
+    def __init__(self, tag: Tag, columns: tuple[str, ...]) -> None:
+        self.tag, self._width = tag, len(columns)
         self.figures: dict[int, FloatArray] = {}
         self.heard: set[int] = set()
         self.changed = asyncio.Event()
@@ -31,9 +29,9 @@ class Evaluating:
             raise RefusedError("repeated", f"second figures of child {child} came")
         if not set(message.ue) <= set(allowed) or len(set(message.ue)) != len(message.ue):
             raise RefusedError("identity", "figures came for UEs that are not this child's")
-        rows = as_numbers(message.values, count=COLUMNS * len(message.ue)).reshape(-1, COLUMNS)
+        rows = as_numbers(message.values, count=self._width * len(message.ue)).reshape(-1, self._width)
         self.heard.add(child)
         self.changed.set()
-        if np.isinf(rows).any() or np.isnan(rows[:, :2]).any():
+        if np.isinf(rows).any() or np.isnan(rows[:, : len(LOSS_COLUMNS)]).any():
             raise RefusedError("nonfinite", "figures came with an infinite or undefined loss")
         self.figures.update(zip(message.ue, rows, strict=True))

@@ -2,23 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import grpc
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import check_hello, check_name
-from hpfl.deployment.gathering import until
-from hpfl.deployment.inbox import Inbox
 from hpfl.deployment.logs import log
-from hpfl.deployment.metrics import Metrics
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.security import proven_name, server_credentials, server_options
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
+from hpfl.deployment.stream import TierStream
+from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
-from hpfl.deployment.writing import StuckError, written
 
 _GRACE_S = 0.1
 _FAREWELLS, _FAREWELL_S = 4, 0.75
@@ -32,33 +32,10 @@ class Child:
 
     name: str
     number: int
-    context: Any
-    limits: LimitSettings
     hello: Any
-    task: Any = None
-    received_bytes: int = 0
+    stream: TierStream
     refusals: int = 0
     asked_again: bool = False
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def send(self, *frames: bytes) -> None:
-        """Hand frames over, nothing in between; a child that does not take them is cut off."""
-        async with self.lock:
-            for frame in frames:
-                await self._send_one(frame)
-
-    async def _send_one(self, frame: bytes) -> None:
-        try:
-            await written(self.context.write(frame), within_s=self.limits.idle_s, peer=self.name)
-        except StuckError:
-            log("child does not read", level=logging.WARNING, child=self.name)
-            self.drop()
-            raise
-
-    def drop(self) -> None:
-        """End the stream."""
-        if self.task is not None:
-            self.task.cancel()
 
 
 class Parent(Protocol):
@@ -68,8 +45,8 @@ class Parent(Protocol):
         """Take note of a child that says hello (its `hello` says what it holds); the tag of the welcome."""
         ...
 
-    async def attached(self, child: Child) -> None:
-        """Send what a new child needs."""
+    def attached(self, child: Child) -> None:
+        """Begin to send what a new child needs."""
         ...
 
     def detached(self, child: Child) -> None:
@@ -104,7 +81,6 @@ class Hub:
         self._server: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
-        self._closing = False
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
@@ -124,9 +100,8 @@ class Hub:
 
     async def stop(self) -> None:
         """End all streams and stop listening; what was taken from them stays taken."""
-        self._closing = True
         for child in list(self.children.values()):
-            child.drop()
+            child.stream.end()
         if self._server is not None:
             await self._server.stop(_GRACE_S)
         for task in list(self._tasks):
@@ -134,26 +109,22 @@ class Hub:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def send_all(
-        self, frames: list[bytes], children: list[Child], *, at_once: int, still: Callable[[], bool] = lambda: True
+        self, frames: Sequence[bytes], children: list[Child], *, at_once: int, still: Callable[[], bool] = lambda: True
     ) -> asyncio.Task[None] | None:
         """Begin to send the same bytes to many children, a bounded number at a time, while they are `still` wanted."""
-        if not children:
-            return None
-        return self.spawn(self._send_all(frames, children, asyncio.Semaphore(at_once), still))
+        turn = asyncio.Semaphore(at_once)
 
-    async def _send_all(
-        self, frames: list[bytes], children: list[Child], turn: asyncio.Semaphore, still: Callable[[], bool]
-    ) -> None:
         async def one(child: Child) -> None:
-            async with turn:
-                try:
+            with suppress(ConnectionError):  # whoever is gone is left to `detached`
+                async with turn:
                     if still():
-                        await child.send(*frames)
-                except ConnectionError:
-                    return  # whoever is gone is left to `detached`
+                        await child.stream.send(*frames)
 
-        await asyncio.gather(*(one(child) for child in children))
-        self.metrics.sent.inc(sum(map(len, frames)) * len(children))
+        async def everyone() -> None:
+            await asyncio.gather(*(one(child) for child in children))
+            self.metrics.sent.inc(sum(map(len, frames)) * len(children))
+
+        return self._spawn(everyone()) if children else None
 
     async def say_farewell(self, frame: bytes, *, at_once: int) -> None:
         """Send everybody the last word, again if need be, until they have left or have had time enough."""
@@ -174,8 +145,8 @@ class Hub:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time")
         self._enter(child)
         try:
-            await child.send(welcome)
-            self.spawn(self._parent.attached(child))
+            await child.stream.send(welcome)
+            self._parent.attached(child)
             await self._listen(child)
         except (ConnectionError, grpc.aio.BaseError) as error:
             log("stream broke", level=logging.DEBUG, child=child.name, reason=str(error))
@@ -194,7 +165,7 @@ class Hub:
         if frame.WhichOneof("body") != "hello":
             raise RefusedError("unexpected", "the first message is not a greeting")
         check_hello(frame.hello, fingerprint=self._fingerprint, tag=tag, name=name)
-        child = Child(name, self._roster[name], context, self._limits, frame.hello, asyncio.current_task())
+        child = Child(name, self._roster[name], frame.hello, _served(context, name, self._limits, self.metrics))
         self._retire(child)
         answer = self._parent.greet(child, tag)
         return child, encode(answer, welcome=pb.Welcome(keeps=answer.about_same_model(tag) and frame.hello.holds))
@@ -205,7 +176,7 @@ class Hub:
         if before is not None:
             log("child attached anew", child=child.name)
             self._parent.detached(before)
-            before.drop()
+            before.stream.end()
 
     def _enter(self, child: Child) -> None:
         if child.hello.visitor:
@@ -225,28 +196,16 @@ class Hub:
         self.metrics.attached.set(len(self.children))
 
     async def _listen(self, child: Child) -> None:
-        inbox = Inbox(lambda tag, begin: self._parent.expects(child, tag, begin))
-        while not self._closing:
-            try:
-                async with asyncio.timeout(self._limits.idle_s if inbox.is_busy else None):
-                    data = await child.context.read()
-            except TimeoutError:
-                self._count(RefusedError("late", "a vector stopped half-way"), child.name)
-                return
-            if data is grpc.aio.EOF:
-                return
-            child.received_bytes += len(data)
-            self.metrics.received.inc(len(data))
-            try:
-                self._handle(child, inbox.feed(data))
-            except RefusedError as error:
-                await self._refuse(child, error)
-            del data  # the next read may be long in coming, and a thousand streams would keep a thousand updates
+        try:
+            await child.stream.listen(
+                lambda tag, begin: self._parent.expects(child, tag, begin),
+                lambda tag, content: self._handle(child, tag, content),
+                lambda error: self._refuse(child, error),
+            )
+        except RefusedError as error:
+            self._count(error, child.name)
 
-    def _handle(self, child: Child, came: tuple[Tag, Any] | None) -> None:
-        if came is None:
-            return
-        tag, content = came
+    def _handle(self, child: Child, tag: Tag, content: Any) -> None:
         check_name(tag, name=child.name)
         if isinstance(content, Arrival):
             self._parent.take_vector(child, content)
@@ -258,23 +217,22 @@ class Hub:
         child.refusals += 1
         if child.refusals > self._limits.refusals:
             raise ConnectionError(f"{child.name} sent more than {self._limits.refusals} messages that were refused")
-        await child.send(encode(Tag(), refusal=pb.Refusal(code=error.code, reason=error.reason)))
+        await child.stream.send(encode(Tag(), refusal=pb.Refusal(code=error.code, reason=error.reason)))
 
     def _count(self, error: RefusedError, who: str) -> None:
         self.metrics.refused.labels(error.code).inc()
         log("refused", level=logging.WARNING, child=who, code=error.code, reason=error.reason)
 
-    def spawn(self, work: Any) -> asyncio.Task[None]:
-        """Do something beside everything else; a lost child ends it quietly."""
-        task = asyncio.get_running_loop().create_task(_quiet(work))
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(lambda _: work.close())  # work that was cancelled before its first step
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
 
-async def _quiet(work: Any) -> None:
-    try:
-        await work
-    except ConnectionError as error:
-        log("lost a child", level=logging.DEBUG, reason=str(error))
+def _served(context: Any, name: str, limits: LimitSettings, metrics: Metrics) -> TierStream:
+    """The stream that the current task serves; whoever ends the one ends the other."""
+    task = asyncio.current_task()
+    assert task is not None
+    return TierStream(context, peer=name, idle_s=limits.idle_s, cut=task.cancel, count=metrics.received.inc)

@@ -1,22 +1,21 @@
 """What one UE computes: a cohort of one, whose draws are those of its simulated twin."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from hpfl.assembly import local_training, products, torch_dtype
-from hpfl.config import Config
-from hpfl.deployment.assembly import sketch_width
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.assembly import local_training, metrics_of, products, sending_of, torch_dtype
+from hpfl.config import Experiment
+from hpfl.deployment.node_parts import sketch_width
 from hpfl.deployment.own_data import OwnData
-from hpfl.deployment.wire import FloatArray, Vector
-from hpfl.learning import Cohort, Evaluation, LocalTraining, Task, TestData
+from hpfl.deployment.wire import Vector
+from hpfl.learning import Cohort, Evaluation, Kept, LocalTraining, Task, TestData
+from hpfl.learning.personal import personal_model
 from hpfl.rng import Streams
-from hpfl.training.edge import draw_key
+from hpfl.training.edge_round import draw_key
 from hpfl.training.sketch import Projection, make_projection
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,14 @@ class OneShard:
 class Learner:
     """UE `number` with its own data; the global model comes in with each call."""
 
-    def __init__(self, config: Config, number: int, data: OwnData, task: Task) -> None:
+    def __init__(self, config: Experiment, number: int, data: OwnData, task: Task) -> None:
         self._config = config
         self._number = number
         self._data = data
         self._streams = Streams(config.training.seed)
         self.dtype = torch_dtype(config)
         self.task = task
+        self._method = sending_of(config, task, torch.device("cpu")).method
         self._test = TestData(data.test_inputs, data.test_targets, OneShard(number, len(data.test_inputs)))
         self._cohort = self._made(local_training(config), self._test)
         self._projection: Projection = make_projection(
@@ -71,14 +71,32 @@ class Learner:
         """The linear sketch of an update that the cloud plans with."""
         return self._projection(torch.from_numpy(update)).numpy()
 
-    def evaluate(self, params: Vector) -> FloatArray:
-        """This UE's figures, in the order of `Evaluation`."""
-        found = self._evaluation(params)
-        return np.array([getattr(found, entry.name)[self._number] for entry in fields(found)])
+    def local(self, params: Vector, kept: torch.Tensor | None, *, key: int) -> tuple[Vector, torch.Tensor | None]:
+        """The same with what the method keeps, [S], before and after; None: it has not begun, or keeps nothing."""
+        return self._computed(self._cohort, params, key=key, kept=self._rows(kept, 1))
 
-    def adapted(self, params: Vector) -> Vector:
-        """The personal model: `params` after the evaluation's inner steps on this UE's own training data."""
+    def evaluate(self, params: Vector, kept: torch.Tensor | None = None) -> FloatArray:
+        """This UE's figures with what it keeps, in the order of the experiment's columns."""
+        return np.array([values[self._number] for values in self._evaluation(params, kept).values()])
+
+    def accuracies(self, params: Vector, kept: torch.Tensor | None = None) -> tuple[float, float]:
+        """Of `params` and of the personal model on this UE's own test samples; NaN where that is not measured."""
+        found, unknown = self._evaluation(params, kept), np.full(self._number + 1, np.nan)
+        before, after = (found.get(f"{model}_accuracy", unknown) for model in ("global", "personalised"))
+        return float(before[self._number]), float(after[self._number])
+
+    def adapted(self, params: Vector, kept: torch.Tensor | None = None) -> Vector:
+        """The personal model: as the method says, or `params` after the evaluation's inner steps on this UE's data."""
         rate, steps = self._adaptation()
+        if self._method is not None:
+            own, rows, training = (
+                torch.from_numpy(params),
+                self._rows(kept, 1).method,
+                self._cohort.adapting(rate, steps),
+            )
+            row = None if rows is None else rows[0]
+            found = personal_model(self._cohort, self._method, own, ue=self._number, kept=row, training=training)
+            return np.asarray(found.numpy())
         if rate == 0:
             return params.copy()
         plain = LocalTraining(inner_lr=0.0, outer_lr=rate, local_steps=steps)
@@ -90,6 +108,11 @@ class Learner:
         return {name: part.clone().contiguous() for name, part in parts.items()}
 
     def _gradient(self, cohort: Cohort, params: Vector, *, key: int) -> Vector:
+        return self._computed(cohort, params, key=key, kept=None)[0]
+
+    def _computed(
+        self, cohort: Cohort, params: Vector, *, key: int, kept: Kept | None
+    ) -> tuple[Vector, torch.Tensor | None]:
         result = cohort.updates(
             torch.from_numpy(params),
             ues=np.array([self._number]),
@@ -97,17 +120,26 @@ class Learner:
             num_groups=1,
             streams=self._streams,
             key=key,
+            kept=kept,
         )
-        return np.ascontiguousarray(result.update[0].cpu().numpy())
+        own = result.kept.method
+        return np.ascontiguousarray(result.update[0].cpu().numpy()), None if own is None else own[0].cpu()
 
-    def _evaluation(self, params: Vector) -> Evaluation:
-        rate, steps = self._adaptation()
-        return self._cohort.evaluate(torch.from_numpy(params), self._test, inner_lr=rate, inner_steps=steps)
+    def _evaluation(self, params: Vector, kept: torch.Tensor | None) -> Evaluation:
+        (rate, steps), rows = self._adaptation(), self._rows(kept, self._number + 1)
+        return self._cohort.evaluate(torch.from_numpy(params), self._test, inner_lr=rate, inner_steps=steps, kept=rows)
+
+    def _rows(self, kept: torch.Tensor | None, count: int) -> Kept:
+        """`count` times what this UE's method keeps; one that begins does so with the model that all begin with."""
+        if self._method is None:
+            return Kept()
+        if kept is None:
+            first = self.task.initial_parameters(self._streams.at("model")).to(self.dtype)
+            kept = self._method.first_kept(first, self.task.spec)
+        return Kept(kept.expand(count, -1)) if kept.numel() else Kept()
 
     def _adaptation(self) -> tuple[float, int]:
-        rate = self._config.evaluation.inner_lr
-        assert not isinstance(rate, str)  # the configuration is resolved
-        return rate, self._config.evaluation.inner_steps
+        return self._config.adaptation_lr, self._config.evaluation.inner_steps
 
     def _made(self, training: LocalTraining, test: TestData | None = None) -> Cohort:
         return Cohort(
@@ -117,7 +149,9 @@ class Learner:
             targets=self._data.targets,
             shards=OneShard(self._number, self.num_samples),
             test=test,
+            method=self._method if test is not None else None,
             dtype=self.dtype,
             memory_gb=self._config.learning.memory_gb,
             products=products(self._config),
+            metrics=metrics_of(self._config),
         )

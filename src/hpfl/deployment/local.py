@@ -13,13 +13,13 @@ from typing import Any
 
 import tomlkit
 
-from hpfl.assembly import fitted
-from hpfl.config import Config, ConfigError, load, to_toml, with_overrides
+from hpfl.config import Config, ConfigError, load, resolve, to_toml, with_overrides
 from hpfl.data.sources import is_registered, load_dataset
-from hpfl.deployment.assembly import make_node_task
-from hpfl.deployment.build import refuse_what_only_a_simulator_can
+from hpfl.dealing import fitted
 from hpfl.deployment.certificates import init_authority, issue
+from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.environment import SUPERVISOR
+from hpfl.deployment.node_parts import make_node_task
 from hpfl.deployment.settings import CloudNodeSettings
 
 EXPERIMENT = "experiment.toml"
@@ -43,7 +43,7 @@ class LocalOptions:
 
 
 @dataclass(frozen=True)
-class Node:
+class LocalNode:
     """One process to be."""
 
     name: str
@@ -57,7 +57,7 @@ class Node:
         return [sys.executable, "-c", _START, self.role, str(self.file)]
 
 
-def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
+def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[LocalNode]:
     """Write certificates, the experiment and every node's file into `folder`; the nodes, parents first."""
     for part in ("certs", "nodes", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
     counts = config.network.ues_of_edges
     ports = free_ports(1 + len(counts) + (1 + len(counts) if options.metrics else 0))
     authority = init_authority(folder / "certs")
-    nodes: list[Node] = []
+    nodes: list[LocalNode] = []
 
     def add(name: str, role: str, settings: dict[str, Any]) -> None:
         issue(authority, folder / "certs", name)
@@ -86,17 +86,18 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[Node]:
         add(f"edge-{k}", "edge", edge)
     for i in range(int(counts.sum())):
         k = int((counts.cumsum() <= i).sum())
-        add(f"ue-{i}", "ue", {"number": i, "edge": f"{_LOOPBACK}:{ports[1 + k]}", "edge_name": f"edge-{k}"})
+        parent = {"edge": f"{_LOOPBACK}:{ports[1 + k]}", "edge_name": f"edge-{k}"}
+        add(f"ue-{i}", "ue", {"number": i, **parent, "state": f"../state/ue-{i}"})
     return nodes
 
 
-def laid_out(folder: Path) -> list[Node]:
+def laid_out(folder: Path) -> list[LocalNode]:
     """The nodes that `lay_out` wrote, parents first."""
     names = [path.stem for path in (folder / "nodes").glob("*.toml")]
     rank = {"cloud": 0, "edge": 1, "ue": 2}
     names.sort(key=lambda name: (rank[name.split("-")[0]], len(name), name))
     return [
-        Node(name, name.split("-")[0], folder / "nodes" / f"{name}.toml", folder / "logs" / f"{name}.jsonl")
+        LocalNode(name, name.split("-")[0], folder / "nodes" / f"{name}.toml", folder / "logs" / f"{name}.jsonl")
         for name in names
     ]
 
@@ -107,7 +108,7 @@ def small_network(
     """An experiment with its network cut to size (None: 2 edges of 3 UEs); own samples bring theirs along."""
     config = load(source, overrides=overrides)
     if not is_registered(config.data.dataset):
-        config = fitted(config, load_dataset(config.data.dataset))
+        config = fitted(config, load_dataset(config.data.dataset, options=config.data.options("dataset")))
         network = config.network
         if edges not in {None, network.edges} or ues_per_edge not in (None, network.ues_per_edge):
             raise ConfigError(
@@ -121,8 +122,9 @@ def small_network(
 
 def refuse_what_no_cloud_would_run(config: Config) -> None:
     """Find out before a file is written what every cloud finds out as it starts."""
-    refuse_what_only_a_simulator_can(config)
-    make_node_task(CloudNodeSettings(), config)
+    experiment = resolve(config)
+    refuse_what_only_a_simulator_can(experiment)
+    make_node_task(CloudNodeSettings(), experiment)
 
 
 def free_ports(count: int) -> list[int]:
@@ -140,7 +142,7 @@ def free_ports(count: int) -> list[int]:
 class Supervisor:
     """Starts every node, starts again whoever dies before the run is over, and stops all at the end."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[LocalNode]) -> None:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.restarts: dict[str, int] = {node.name: 0 for node in nodes}
         self._nodes = {node.name: node for node in nodes}
@@ -198,9 +200,9 @@ class Supervisor:
             )
 
 
-def _written(folder: Path, name: str, role: str, settings: dict[str, Any], options: LocalOptions) -> Node:
+def _written(folder: Path, name: str, role: str, settings: dict[str, Any], options: LocalOptions) -> LocalNode:
     path = folder / "nodes" / f"{name}.toml"
     tls = {"ca": "../certs/ca.pem", "certificate": f"../certs/{name}.pem", "private_key": f"../certs/{name}.key"}
     document = {"name": name, **settings, "tls": tls, **({"timing": options.timing} if options.timing else {})}
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
-    return Node(name, role, path, folder / "logs" / f"{name}.jsonl")
+    return LocalNode(name, role, path, folder / "logs" / f"{name}.jsonl")

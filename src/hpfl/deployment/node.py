@@ -6,12 +6,15 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from hpfl.config import fingerprint
-from hpfl.deployment.assembly import make_node_task, sketch_width, vector_spec
+import torch
+
+from hpfl.assembly import edge_settings, metrics_of, sending_of
 from hpfl.deployment.checks import Bounds
 from hpfl.deployment.logs import LOGGER, log
+from hpfl.deployment.node_parts import make_node_task, sketch_width, vector_spec
 from hpfl.deployment.settings import NodeSettings
-from hpfl.training.edge import EdgeSettings
+from hpfl.deployment.update_format import UpdateFormat
+from hpfl.learning import columns_of
 
 
 class Background:
@@ -61,20 +64,21 @@ async def _logged(kind: str, work: Coroutine[Any, Any, None]) -> None:
         LOGGER.exception("%s failed", kind)
 
 
-class Experiment:
-    """The shared experiment as one node sees it."""
+class SharedWork:
+    """What the experiment asks of every node alike: the model, its form on the wire, the bounds of updates."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self.config = settings.config()
-        self.fingerprint = fingerprint(self.config)
+        self.fingerprint = self.config.fingerprint
         self.task = make_node_task(settings, self.config)
         self.spec = vector_spec(self.task, self.config)
+        self.sending = sending_of(self.config, self.task, torch.device("cpu"))
+        self.ue_updates = UpdateFormat(self.spec, self.sending)
         self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
         self.sketch_width = sketch_width(self.config)
-        training = self.config.training
-        self.edge_settings = EdgeSettings(
-            outer_lr=self.config.learning.outer_lr, edge_rounds=training.edge_rounds, weighting=training.weighting
-        )
+        self.metrics = metrics_of(self.config)
+        self.columns = columns_of(self.metrics)
+        self.edge_settings = edge_settings(self.config, memory_gb=self.config.learning.memory_gb)
 
     def weight(self, num_samples: int) -> float:
         """A member's weight in a mean: all alike, or by samples."""

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.assembly import deal, fitted
-from hpfl.config import Config
+from hpfl.config import Experiment
 from hpfl.data.dataset import DatasetError, to_float
 from hpfl.data.own_files import NAMES, read_own
 from hpfl.data.sources import load_dataset
+from hpfl.dealing import deal, fitted
 from hpfl.registry import imported
 from hpfl.rng import Streams
 
@@ -37,7 +37,7 @@ class OwnData:
             raise DatasetError("a UE needs at least one training sample")
 
 
-def own_data(source: str, config: Config, number: int, *, data_dir: str = "") -> OwnData:
+def own_data(source: str, config: Experiment, number: int, *, data_dir: str = "") -> OwnData:
     """The samples of UE `number` from where its file says: a folder, `module:function`, or the experiment."""
     if not source:
         return dealt_data(config, number, data_dir=data_dir)
@@ -48,10 +48,12 @@ def own_data(source: str, config: Config, number: int, *, data_dir: str = "") ->
     raise DatasetError(f"data is {source!r}; wanted a folder or module:function")
 
 
-def dealt_data(config: Config, number: int, *, data_dir: str = "") -> OwnData:
+def dealt_data(config: Experiment, number: int, *, data_dir: str = "") -> OwnData:
     """What the simulated UE of this number would have: the experiment's data set, dealt with the experiment's seed."""
-    dataset = load_dataset(config.data.dataset, Path(data_dir) if data_dir else None)
-    shape = fitted(config, dataset).network
+    dataset = load_dataset(
+        config.data.dataset, Path(data_dir) if data_dir else None, options=config.data.options("dataset")
+    )
+    shape = fitted(config.written, dataset).network
     if not np.array_equal(shape.ues_of_edges, config.network.ues_of_edges):
         raise DatasetError(
             f"{config.data.dataset} has {shape.num_ues} UEs under {shape.edges} edges, the experiment "

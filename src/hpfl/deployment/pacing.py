@@ -1,15 +1,13 @@
 """Sending at a planned pace: the last byte leaves when the plan says that it arrives."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
 from typing import Any
 
 from hpfl.deployment.wire import CHUNK_BYTES, Tag, Vector, vector_frames
 
 _PIECE_S = 0.02
 _LEAST_PIECE_BYTES = 16 * 1024
-
-Send = Callable[[bytes], Awaitable[None]]
 
 
 def piece_bytes(nbytes: int, seconds: float) -> int:
@@ -18,17 +16,16 @@ def piece_bytes(nbytes: int, seconds: float) -> int:
     return int(min(max(nbytes / pieces, _LEAST_PIECE_BYTES), CHUNK_BYTES))
 
 
-async def send_vector(send: Send, tag: Tag, vector: Vector, *, within_s: float = 0.0, **head: Any) -> None:
-    """Send a vector in `within_s` seconds, as a link of that rate would; with 0 as fast as it goes."""
+def paced_frames(
+    tag: Tag, vector: Vector, *, within_s: float = 0.0, purpose: int, **head: Any
+) -> Iterator[tuple[float, bytes]]:
+    """A vector's frames and when each leaves (s of the event loop's clock), spread over `within_s` from the first.
+
+    So would a link of that rate send them; with 0 they leave as fast as it goes.
+    """
     began = asyncio.get_running_loop().time()
     step = piece_bytes(vector.nbytes, within_s)
     pieces = -(-vector.nbytes // step)
-    for number, frame in enumerate(vector_frames(tag, vector, chunk_bytes=step, **head), start=1):
-        if within_s > 0:
-            await sleep_until(began + within_s * number / pieces)
-        await send(frame)
-
-
-async def sleep_until(moment_s: float) -> None:
-    """Sleep to a moment of the event loop's clock."""
-    await asyncio.sleep(max(moment_s - asyncio.get_running_loop().time(), 0.0))
+    frames = vector_frames(tag, vector, purpose=purpose, chunk_bytes=step, **head)
+    for number, frame in enumerate(frames, start=1):
+        yield began + within_s * number / pieces, frame

@@ -6,16 +6,18 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from hpfl.deployment.allocation import return_large_blocks
 from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
+from hpfl.deployment.freed_memory import return_large_blocks
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
-from hpfl.deployment.node import Experiment, stop_on_signals, until_stopped
+from hpfl.deployment.node import SharedWork, stop_on_signals, until_stopped
 from hpfl.deployment.own_data import own_data
+from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, UeNodeSettings
 from hpfl.deployment.ue import Ue
-from hpfl.learning import Evaluation
+from hpfl.deployment.visiting import global_model
+from hpfl.learning import Kept
 
 
 async def run_edge(settings: EdgeNodeSettings) -> None:
@@ -23,8 +25,8 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
     return_large_blocks()
     stop = asyncio.Event()
     stop_on_signals(stop)
-    edge = Edge(settings, Experiment(settings))
-    edge.flock.metrics.serve(settings.metrics)
+    edge = Edge(settings, SharedWork(settings))
+    edge.ues.side.metrics.serve(settings.metrics)
     await edge.start()
     await until_stopped(edge.run(), stop, edge.settle)
 
@@ -44,19 +46,20 @@ async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
     experiment, learner = make_learner(settings)
     try:
         async with asyncio.timeout(settings.timing.patience_s):
-            params = await Ue(settings, experiment, learner).fetch()
+            params = await global_model(settings, experiment, num_samples=learner.num_samples)
     except TimeoutError:
         raise NobodyError(f"no model came from {settings.edge} for {settings.timing.patience_s:g} s") from None
-    figures = Evaluation(*learner.evaluate(params))
+    own = (OwnStore(Path(settings.state)).newest() or Kept()).method
+    accuracies = learner.accuracies(params, own)
     out.parent.mkdir(parents=True, exist_ok=True)
-    safetensors.torch.save_file(learner.named(learner.adapted(params)), out, metadata={"format": "pt"})
-    return float(figures.global_accuracy), float(figures.personalised_accuracy)
+    safetensors.torch.save_file(learner.named(learner.adapted(params, own)), out, metadata={"format": "pt"})
+    return accuracies
 
 
-def make_learner(settings: UeNodeSettings) -> tuple[Experiment, Learner]:
+def make_learner(settings: UeNodeSettings) -> tuple[SharedWork, Learner]:
     """The experiment and this UE's own part in it."""
     torch.set_num_threads(settings.threads)
-    experiment = Experiment(settings)
+    experiment = SharedWork(settings)
     if settings.number >= experiment.config.network.num_ues:
         raise SettingsError(f"number is {settings.number}; the experiment has {experiment.config.network.num_ues} UEs")
     data = own_data(settings.data, experiment.config, settings.number, data_dir=settings.data_dir)

@@ -14,7 +14,7 @@ _TLS = b"TLSv1.3"
 _READ_BUFFER_BYTES = 8192
 """What a connection keeps ready between messages; gRPC would keep as much as the largest burst it has seen."""
 
-Options = list[tuple[str, Any]]
+GrpcOptions = list[tuple[str, Any]]
 
 
 def server_credentials(tls: TlsSettings) -> Any:
@@ -40,7 +40,7 @@ def proven_name(auth: Mapping[str, Sequence[bytes]]) -> str:
     return names.pop()
 
 
-def server_options(limits: LimitSettings) -> Options:
+def server_options(limits: LimitSettings) -> GrpcOptions:
     """Sizes, keepalive and time-outs of a server; nothing a peer does may grow without bound."""
     return [
         ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
@@ -59,7 +59,7 @@ def server_options(limits: LimitSettings) -> Options:
     ]
 
 
-def client_options(limits: LimitSettings, *, server: str) -> Options:
+def client_options(limits: LimitSettings, *, server: str) -> GrpcOptions:
     """The same for a client; `server` is the only name it will talk to."""
     return [
         ("grpc.max_receive_message_length", MAX_FRAME_BYTES),

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from hpfl.config import Config, load, resolve
+from hpfl.config import Experiment, load, resolve
 from hpfl.config.fields import Section, key
 
 Node = TypeVar("Node", bound="NodeSettings")
@@ -71,7 +71,7 @@ class NodeSettings(Section):
     limits: LimitSettings = Field(default_factory=LimitSettings, description="what no peer may exceed")
     timing: TimingSettings = Field(default_factory=TimingSettings, description="how long who waits for whom")
 
-    def config(self) -> Config:
+    def config(self) -> Experiment:
         """The experiment all nodes share."""
         return resolve(load(self.experiment, overrides=self.set))
 
@@ -110,6 +110,7 @@ class UeNodeSettings(NodeSettings):
     edge_name: str = key("edge-0", "name in the edge's certificate")
     data: str = key("", "a folder, or module:function returning tensors; empty: its part of the experiment's data set")
     data_dir: str = key("", "where the experiment's data set lies; empty: as for `hpfl run`")
+    state: str = key("state", "folder for what this UE keeps between rounds, such as a private head")
     threads: int = key(1, "CPU threads of the computation", ge=1)
 
 
@@ -137,6 +138,8 @@ def _with_absolute_paths(settings: Node, folder: Path) -> Node:
         settings.out = str(folder / settings.out)
     if (folder / settings.experiment).is_file():
         settings.experiment = str(folder / settings.experiment)
+    if isinstance(settings, UeNodeSettings):
+        settings.state = str(folder / settings.state)
     if isinstance(settings, UeNodeSettings) and settings.data and (folder / settings.data).is_dir():
         settings.data = str(folder / settings.data)
     return settings

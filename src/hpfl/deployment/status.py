@@ -2,20 +2,25 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.executor import Timing
+from hpfl.deployment.round_timing import Timing
+from hpfl.training.record import RoundRecord
+from hpfl.training.state import TrainState
+from hpfl.training.watching import Run, Watcher
 
 STATUS = "status.json"
 _EVERY_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class BoardRow:
     """One node; seconds are those of its last round, of the plan's clock."""
 
     node: str
@@ -27,8 +32,8 @@ class Row:
     received_bytes: int = 0
 
 
-class Board:
-    """Collects rows from the cloud and writes them to `status.json` a few times a second."""
+class Board(Watcher):
+    """Collects rows from the cloud and, while it is open, writes them to `status.json` a few times a second."""
 
     def __init__(self, cloud: Cloud, *, edges: Mapping[str, int], ues: Mapping[str, int], update_bytes: int) -> None:
         self._cloud = cloud
@@ -49,17 +54,21 @@ class Board:
             self._seconds[f"ue {ue}"] = (planned_s, timing.ue_measured_s[ue])
             self._delivered[ue] = self._delivered.get(ue, 0) + 1
 
-    def at(self, round_number: int, total: int) -> None:
-        """Note how far the run is."""
-        self._rounds = (round_number, total)
+    def started(self, run: Run) -> None:
+        """Note how far the run is when it begins or goes on."""
+        self._rounds = (run.state.round, run.rounds)
 
-    def rows(self) -> list[Row]:
+    def round(self, state: TrainState, record: RoundRecord) -> None:
+        """Note how far the run is now."""
+        self._rounds = (state.round, self._rounds[1])
+
+    def rows(self) -> list[BoardRow]:
         """The cloud, the edges, the UEs."""
         done, total = self._rounds
         state = "finished" if done >= total > 0 else "running"
         seconds = (self._latest.planned_s, self._latest.measured_s) if self._latest else (None, None)
-        received = sum(child.received_bytes for child in self._cloud.hub.children.values())
-        first = Row(
+        received = sum(child.stream.received_bytes for child in self._cloud.hub.children.values())
+        first = BoardRow(
             node="cloud",
             state=state,
             round=done,
@@ -69,27 +78,27 @@ class Board:
         )
         return [first, *map(self._edge_row, self._edges), *map(self._ue_row, self._ues)]
 
-    def _edge_row(self, name: str) -> Row:
+    def _edge_row(self, name: str) -> BoardRow:
         number = self._edges[name]
         child, held = self._cloud.hub.children.get(number), self._cloud.held.get(number)
         planned_s, measured_s = self._seconds.get(f"edge {number}", (None, None))
         uploading = held is not None and self._cloud.is_waiting_for(number)
         state = "absent" if child is None else "uploading" if uploading else "ready" if held else "computing"
-        return Row(
+        return BoardRow(
             node=name,
             state=state,
             round=held.tag.base_round if held else None,
             staleness=max(self._rounds[0] - held.tag.base_round, 0) if held else None,
             planned_s=planned_s,
             measured_s=measured_s,
-            received_bytes=child.received_bytes if child else 0,
+            received_bytes=child.stream.received_bytes if child else 0,
         )
 
-    def _ue_row(self, name: str) -> Row:
+    def _ue_row(self, name: str) -> BoardRow:
         number = self._ues[name]
         held = next((h for h in self._cloud.held.values() if number in h.sketch.ues), None)
         planned_s, measured_s = self._seconds.get(f"ue {number}", (None, None))
-        return Row(
+        return BoardRow(
             node=name,
             state="ready" if held else "computing",
             round=held.tag.base_round if held else None,
@@ -97,6 +106,16 @@ class Board:
             measured_s=measured_s,
             received_bytes=self._delivered.get(number, 0) * self._update_bytes,
         )
+
+    @contextmanager
+    def on_show(self, out: Path, loop: LoopThread) -> Iterator[None]:
+        """Write the rows to `out` whenever they have changed, and once more at the end."""
+        writing = loop.start(self.keep_writing(out))
+        try:
+            yield
+        finally:
+            writing.cancel()
+            write_status(out, self.text())
 
     async def keep_writing(self, out: Path) -> None:
         """Write the rows whenever they have changed, until cancelled."""

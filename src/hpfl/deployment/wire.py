@@ -9,6 +9,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.refusal import RefusedError
 
@@ -21,9 +22,12 @@ DIGEST_BYTES = 16
 METHOD = "/hpfl.tier.v1.Tier/Attach"
 
 Vector = NDArray[Any]
-FloatArray = NDArray[np.float64]
 
-_TYPES: dict[int, np.dtype[Any]] = {pb.FLOAT32: np.dtype("<f4"), pb.FLOAT64: np.dtype("<f8")}
+_TYPES: dict[int, np.dtype[Any]] = {
+    pb.FLOAT32: np.dtype("<f4"),
+    pb.FLOAT64: np.dtype("<f8"),
+    pb.BYTES: np.dtype("u1"),
+}
 _BEGIN = (pb.Frame.BEGIN_FIELD_NUMBER, pb.Begin.DATA_FIELD_NUMBER)
 _CHUNK = (pb.Frame.CHUNK_FIELD_NUMBER, pb.Chunk.DATA_FIELD_NUMBER)
 _CODES = {dtype: code for code, dtype in _TYPES.items()}
@@ -98,12 +102,26 @@ def vector_frames(
     tag: Tag, vector: Vector, *, purpose: int, chunk_bytes: int = CHUNK_BYTES, **head: Any
 ) -> Iterator[bytes]:
     """The frames of a vector: a head with the first bytes, then chunks in order."""
-    content = np.ascontiguousarray(vector).data.cast("B")
+    yield head_frame(tag, vector, purpose=purpose, chunk_bytes=chunk_bytes, **head)
+    yield from chunk_frames(tag, vector, chunk_bytes=chunk_bytes)
+
+
+def head_frame(tag: Tag, vector: Vector, *, purpose: int, chunk_bytes: int = CHUNK_BYTES, **head: Any) -> bytes:
+    """The first frame of a vector, which alone says what it is for."""
     code = _CODES[vector.dtype.newbyteorder("<")]
     begin = pb.Begin(purpose=purpose, type=code, length=vector.size, **head)
-    yield _with_data(tag, _BEGIN, begin, content[:chunk_bytes])
+    return _with_data(tag, _BEGIN, begin, _content(vector)[:chunk_bytes])
+
+
+def chunk_frames(tag: Tag, vector: Vector, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The frames after the first, whatever the vector is for."""
+    content = _content(vector)
     for offset in range(chunk_bytes, len(content), chunk_bytes):
         yield _with_data(tag, _CHUNK, pb.Chunk(offset=offset), content[offset : offset + chunk_bytes])
+
+
+def _content(vector: Vector) -> memoryview:
+    return np.ascontiguousarray(vector).data.cast("B")
 
 
 def _with_data(tag: Tag, body: tuple[int, int], head: Any, data: memoryview) -> bytes:

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.losses import Mass
-from hpfl.rng import FloatArray, IntArray, Stream
+from hpfl.rng import Stream
 
-_LONGEST_GAP = 64  # UEs skipped rather than starting another draw
+_LONGEST_GAP = 64  # UEs skipped rather than starting another draw, where they have few words each
+_MOST_SKIPPED = 4096  # words
 _MOST_CANDIDATES = 400  # ends of groups tried; more cost time without saving padding
 
 
@@ -160,6 +162,13 @@ def loss_weights(targets: Tensor, weights: Tensor, mass: Mass | None) -> Tensor:
     return torch.where(total != 0, weights / total, 0.0)
 
 
+def weighed_rows(targets: Tensor, weights: Tensor, mass: Mass | None) -> Tensor:
+    """The same for many UEs, [u, n]."""
+    if mass is None:
+        return weights
+    return torch.stack([loss_weights(*pair, mass) for pair in zip(targets, weights, strict=True)])
+
+
 def spread(total: int, count: int) -> Tensor:
     """At most `count` places from 0 to `total - 1`, evenly far apart."""
     return torch.linspace(0, total - 1, min(count, total), dtype=torch.float64).long()
@@ -192,7 +201,8 @@ def drawn_index(uniform: FloatArray, sizes: IntArray) -> IntArray:
 def member_draws(stream: Stream, ues: IntArray, per_member: int) -> FloatArray:
     """Uniform draws [u, per_member]: UE i owns words `i * per_member ..` of the stream, whoever else takes part."""
     members, back = np.unique(ues, return_inverse=True)
-    runs = np.split(members, np.flatnonzero(np.diff(members) > _LONGEST_GAP) + 1)
+    longest_gap = min(_LONGEST_GAP, max(_MOST_SKIPPED // max(per_member, 1), 1))
+    runs = np.split(members, np.flatnonzero(np.diff(members) > longest_gap) + 1)
     parts = [_run_draws(stream, run, per_member) for run in runs if len(run)]
     return np.concatenate(parts)[back] if parts else np.empty((0, per_member))
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from hpfl.learning.check_loss import alike, check_loss, tried
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.learning.precision import repeatable
 from hpfl.learning.refusals import NOT_KEYED, layer_name, random_states
 from hpfl.learning.task import Task

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hpfl.learning.batches import sample_weights, spread
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.learning.losses import LossFunction, cross_entropy
 from hpfl.learning.refusals import NOT_KEYED, random_states
 from hpfl.learning.task import Task

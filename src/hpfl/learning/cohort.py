@@ -5,38 +5,39 @@ updates = cohort.updates(w, ues=ues, groups=edge_of_ue[ues], num_groups=K, strea
 """
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hpfl.learning.batches import Batch, Samples, Segments, drawn_index, member_draws
-from hpfl.learning.chain.engine import ChainEngine
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.learning.answers import CohortUpdates, TestData
+from hpfl.learning.batches import Batch, Samples, Segments
+from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
-from hpfl.learning.engine import Engine, Losses, Sums, shares_of, try_one
-from hpfl.learning.errors import LearningError
+from hpfl.learning.cohort_round import Answer, CohortRound, Request, reported
+from hpfl.learning.engine import Engine, Sums, try_one
+from hpfl.learning.evaluation import Evaluation
+from hpfl.learning.faults import LearningError
 from hpfl.learning.general import GeneralEngine
+from hpfl.learning.kept import Kept
+from hpfl.learning.local_batches import LocalBatches
+from hpfl.learning.method import Method, is_objective, roles_of
+from hpfl.learning.metrics import DEFAULT_METRICS, LOSS_COLUMNS, BoundMetric, columns_of, figures_of
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.outcome import CohortUpdates, Evaluation, TestData
+from hpfl.learning.packing import Layout, Limit, whole_batch
+from hpfl.learning.placement import Placement, converted, per_ue_bytes, room_beside
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
-from hpfl.learning.replay import LEAST_SHARE, EvaluationReplay, Pool, Replay
-from hpfl.learning.room import Room, Trial
-from hpfl.learning.store import Layout, Limit, Store, gram_bytes, packed_bytes, whole_batch
+from hpfl.learning.room import Trial
+from hpfl.learning.sending import Sending
 from hpfl.learning.task import Task
-from hpfl.rng import FloatArray, IntArray, Streams
+from hpfl.learning.uplink import IDENTITY, Draws, Uplink
+from hpfl.rng import Streams
 
 _MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic
 _LITTLE_PADDING = 0.08  # where arithmetic is what costs
-_USABLE = {"cpu": 0.75, "cuda": 0.5}  # share of the budget planned with; the rest is the allocator's and libraries'
 _TRIED = 4  # samples that a model is tried with
-_STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
-
-Draws = list[dict[str, IntArray]] | None  # per local step and role: samples [n, batch_size]; None for full batches
-
-
-class NonFiniteUpdateError(ArithmeticError):
-    """A gradient that is not a number, which must never reach a model or a plan."""
 
 
 class Cohort:
@@ -51,54 +52,52 @@ class Cohort:
         targets: Tensor,
         shards: Segments,
         test: TestData | None = None,
+        method: Method | None = None,
+        uplink: Uplink = IDENTITY,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         memory_gb: float = 4.0,
         layerwise: bool = True,
         chunk: int | None = None,
         products: Products = "full",
+        metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS,
     ) -> None:
         """Arrange the data on a device; `memory_gb` bounds what is taken there, beyond one UE at a time.
 
-        `test` is what evaluations will be asked with, and stays on the device where it fits.
-        `layerwise = False` keeps to the general engine, `chunk` bounds the UEs computed at once: both change speed and
-        rounding only. `products` of "tf32" or "bf16", on a GPU, round their factors to about three digits.
+        `method` and `uplink` are the UE's side of a round; without, it is the objective that `training` names, and
+        updates arrive as they are. `test` is what evaluations will be asked with, and stays on the device where it
+        fits; `metrics` are measured on it. `layerwise = False` keeps to the general engine, `chunk` bounds the UEs
+        computed at once: both change speed and rounding only. `products` of "tf32" or "bf16", on a GPU, round their
+        factors to about three digits.
         """
-        self.device = torch.device(device)
+        self._device = torch.device(device)
+        if method is not None and is_objective(method):
+            training, method = method.as_objective(training), None
         check_products(products, self.device, dtype, training.objective)
-        self.training = training
-        self.task = task.to(self.device, dtype)
+        self.training, self.task = training, task.to(self.device, dtype)
         template = self.task.flat_template()
         samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
-        self.samples = replace(samples, mass=self.task.mass)
-        if self.device.type == "cpu" and self.samples.inputs.nbytes * 4 <= _STORE_SHARE * memory_gb * 1e9:
-            self.samples = self.samples.converted()  # a CPU reads numbers faster than it makes them of bytes
-        check_model(self.task, self.samples.example(_TRIED)[0], self.samples.targets)
-        self._chunk, self._products = chunk, products
-        usable = memory_gb * 1e9 * _USABLE.get(self.device.type, 0.5)
-        self._room = Room(usable - self.samples.bytes_beyond(inputs, targets))
-        if self._room.free <= 0:
-            data_gb = self.samples.nbytes / 1e9
-            raise LearningError(f"learning.memory_gb is {memory_gb}; the data alone take {data_gb:.3f} GB, wanted more")
-        chain = ChainEngine.choose(self.task, training, self.samples) if layerwise else None
-        padding = _LITTLE_PADDING if self.device.type == "cpu" or not (chain and chain.dense) else _MOST_PADDING
-        self._whole = Layout.of(self.samples.shards.sizes, padding)
-        self._drawn = Layout.of(np.minimum(self.samples.shards.sizes, training.batch_size or 2**62), padding)
-        self._engine: Engine = chain or GeneralEngine.choose(self.task, training, self.samples.one_ue(2))
-        check_computes(products, self.device, lambda: try_one(self._engine, template, self.samples.one_ue(2)))
-        self._store: Store | None = None
+        samples = converted(replace(samples, mass=self.task.mass), memory_gb)
+        check_model(self.task, samples.example(_TRIED)[0], samples.targets)
+        self.chunk, self.products, self.metrics = chunk, products, metrics
+        room = room_beside(samples, memory_gb, inputs, targets)
+        self.engine, padding = _engine_for(self.task, training, samples, method, layerwise=layerwise)
+        self.data = Placement(samples, room, padding=padding, batch_size=training.batch_size)
+        check_computes(products, self.device, lambda: try_one(self.engine, template, samples.one_ue(2)))
         whole = training.batch_size is None or test is not None
-        self._packs = whole and self._room.set_aside(packed_bytes(self.samples, self._whole), share=_STORE_SHARE)
-        self._gram = self._gram_that_fits() if self._packs else None
-        self._replays: dict[int, Replay] = {}  # by number of groups
-        self._evaluations: dict[tuple[float, int], EvaluationReplay] = {}  # by inner step and number of them
-        self._pool: Pool | None = None
-        self._tests = None if test is None else self._kept(test)
+        self.data.reserve(whole=whole, gram=_gram(self.engine, training), test=test)
+        self.sending = Sending.of(self.task.spec, method, uplink, self.device)
+        self.batches = LocalBatches(self.data, training, roles_of(method, training))
 
     @property
     def num_ues(self) -> int:
         """Number N of UEs with a shard."""
-        return len(self.samples.shards.sizes)
+        return self.data.num_ues
+
+    @property
+    def device(self) -> torch.device:
+        """Where the data and all updates lie."""
+        return self._device
 
     def updates(
         self,
@@ -110,219 +109,141 @@ class Cohort:
         streams: Streams,
         key: int,
         weights: FloatArray | None = None,
+        kept: Kept | None = None,
         keep_per_ue: bool = False,
     ) -> CohortUpdates:
         """Mean update per group from `params` [P], or from one row per group [groups, P].
 
         Mini-batches are addressed by (seed, key, local step, role, UE): the same whoever else takes part.
         """
-        params = params.to(self.device, self.samples.dtype)
-        ues, groups = np.asarray(ues, dtype=np.int64), np.asarray(groups, dtype=np.int64)
-        _refuse_empty(ues, self.samples.shards.sizes)
-        shares = shares_of(groups, num_groups, weights)
-        draws = self._draws(ues, streams, key)
-        total = params.new_zeros(num_groups, params.shape[-1])
-        losses = params.new_zeros(2, len(ues))
-        kept = params.new_zeros(len(ues), params.shape[-1]) if keep_per_ue else None
+        params = params.to(self.device, self.data.samples.dtype)
+        request = Request.of(params, ues, groups, num_groups=num_groups, weights=weights, streams=streams, key=key)
+        self.data.refuse_empty(request.ues)
+        rows = self.sending.rows_of(kept, params, request.groups)
+        beside = self._beside(len(request.ues), keep_per_ue=keep_per_ue)
+        answer = Answer.empty(request, rows, keep_per_ue=keep_per_ue)
+        work = CohortRound(self.engine, self.batches, self.sending, request, rows, answer)
+        self.pack()
+        with repeatable(self.products, self.device):
+            trial, kind = self.update_trial(params, keep_per_ue=keep_per_ue), ("updates", params.ndim, keep_per_ue)
+            work.run(self._limit(kind, self.batches.layout, trial, beside))
+        return reported(request, answer.total, answer.losses, answer.per_ue, answer.kept)
 
-        def add(at: IntArray, total: Tensor) -> Losses:
-            start = params[torch.from_numpy(groups[at]).to(self.device)] if params.ndim == 2 else params
-            own = None if kept is None else torch.empty_like(kept[: len(at)])
-            sums = Sums.of(total, groups[at], shares[at], own)
-            part = self._engine.updates(start, self._steps(ues, at, draws), sums)
-            if kept is not None and own is not None:
-                kept[torch.from_numpy(at).to(self.device)] = own
-            return part
-
-        layout = self._whole if draws is None else self._drawn
-        self._pack(draws is None)
-
-        def trial(bucket: int) -> Losses:
-            return self._try_update(params, layout, bucket, keep_per_ue=keep_per_ue)
-
-        with repeatable(self._products, self.device):
-            replay = self._replay(params, num_groups, len(np.unique(ues)), trial) if kept is None else None
-            if replay is not None:
-                return _reported(*replay.run(params, ues, groups, shares), groups, shares, None)
-            limit = self._limit(("updates", params.ndim, keep_per_ue), layout, trial)
-            for at in layout.chunks(ues, groups, limit):
-                part = add(at, total)
-                losses[:, torch.from_numpy(at).to(self.device)] = torch.stack([part.loss, part.meta_loss])
-        return _reported(total, losses, groups, shares, kept)
-
-    def evaluate(self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1) -> Evaluation:
-        """Losses and accuracies of every UE with samples at `params` [P], before and after adaptation on its shard."""
-        params = params.to(self.device, self.samples.dtype)
-        samples = self._tests_on_device(test)
-        training = replace(self.training, inner_lr=inner_lr, inner_steps=inner_steps)
-        test_sizes = samples.shards.sizes
-        figures = params.new_full((len(fields(Evaluation)), self.num_ues), torch.nan)
-
-        def evaluated(ues: IntArray, most_tests: int) -> Tensor:
-            own_tests = whole_batch(samples, ues, max(most_tests, 1))
-            return self._engine.evaluation(params, self._whole_batch(ues), own_tests, training).stacked()
-
-        def trial(bucket: int) -> Tensor:
-            return evaluated(self._largest(self._whole, bucket), int(test_sizes.max()))
-
-        self._pack(True)
-        ues = np.flatnonzero(self.samples.shards.sizes)
-        with repeatable(self._products, self.device):
-            replay = self._evaluation_replay(params, samples, training, trial)
-            limit = self._limit(("evaluate", inner_steps), self._whole, trial)
-            for at in self._whole.chunks(ues, np.zeros_like(ues), limit) if replay is None else ():
+    def evaluate(
+        self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1, kept: Kept | None = None
+    ) -> Evaluation:
+        """Losses and metrics of every UE with samples at `params` [P], and at its personal model."""
+        params = params.to(self.device, self.data.samples.dtype)
+        samples, training = self.data.tests(test), self.adapting(inner_lr, inner_steps)
+        rows = self.sending.rows_of(kept, params, np.zeros(self.num_ues, dtype=np.int64))
+        figures = params.new_full((len(columns_of(self.metrics)), self.num_ues), torch.nan)
+        self.data.pack()
+        ues = np.flatnonzero(self.data.samples.shards.sizes)
+        with repeatable(self.products, self.device):
+            limit = self._limit(
+                ("evaluate", inner_steps), self.data.whole, self.evaluation_trial(params, samples, training)
+            )
+            for at in self.data.whole.chunks(ues, np.zeros_like(ues), limit):
                 own = ues[at]
-                figures[:, torch.from_numpy(own).to(self.device)] = evaluated(own, int(test_sizes[own].max()))
-            figures = figures if replay is None else replay.run(params)
-        figures[2:, torch.from_numpy(test_sizes == 0).to(self.device)] = torch.nan
-        return Evaluation(*figures.double().cpu().numpy())
+                found = self._evaluated(params, own, samples, training, rows.rows(own).method)
+                figures[:, torch.from_numpy(own).to(self.device)] = found
+        return self.evaluation_of(figures, samples)
 
-    def _kept(self, test: TestData) -> tuple[TestData, Samples] | None:
-        """Test samples that stay on the device, where they fit the memory."""
-        samples = test.on(self.device, self.samples.dtype)
-        need = samples.bytes_beyond(test.inputs, test.targets)
-        return (test, samples) if self._room.set_aside(need, share=_STORE_SHARE) else None
+    def adapting(self, inner_lr: float, inner_steps: int) -> LocalTraining:
+        """The local training of an evaluation."""
+        return replace(self.training, inner_lr=inner_lr, inner_steps=inner_steps)
 
-    def _tests_on_device(self, test: TestData) -> Samples:
-        if self._tests is not None and self._tests[0] is test:
-            return self._tests[1]
-        return test.on(self.device, self.samples.dtype)
+    def pack(self) -> None:
+        """Pack whole shards where updates are computed on them."""
+        if self.training.batch_size is None:
+            self.data.pack()
 
-    def _draws(self, ues: IntArray, streams: Streams, key: int) -> Draws:
-        size = self.training.batch_size
-        if size is None:
-            return None
-        sizes = self.samples.shards.sizes[ues]
-        return [
-            {
-                role: drawn_index(member_draws(streams.at(f"batch/{role}/{step}", key), ues, size), sizes)
-                for role in self.training.roles
-            }
-            for step in range(self.training.local_steps)
-        ]
+    def update_trial(self, params: Tensor, *, keep_per_ue: bool) -> Trial:
+        """Computes the update of one UE for nobody: the largest of a bucket, with its first samples."""
 
-    def _steps(self, ues: IntArray, at: IntArray, draws: Draws) -> list[dict[str, Batch]]:
-        """The batches of a chunk: one dictionary by role for each local step."""
-        if draws is None:
-            return [{"support": self._whole_batch(ues[at])}] * self.training.local_steps
-        width = self._drawn.widths[int(self._drawn.bucket_of[ues[at[0]]])]
-        counts = np.minimum(self.samples.shards.sizes[ues[at]], width)
-        return [
-            {role: self.samples.batch(ues[at], index[at, :width], counts) for role, index in step.items()}
-            for step in draws
-        ]
+        def trial(bucket: int) -> object:
+            start, steps = params[:1] if params.ndim == 2 else params, self.batches.of_largest(bucket)
+            total, one = params.new_zeros(1, params.shape[-1]), np.zeros(1, dtype=np.int64)
+            sums = Sums.of(total, one, np.ones(1), torch.empty_like(total) if keep_per_ue else None)
+            kept, draws = self.sending.first_rows(start, one), Draws(Streams(0), 0, one, self.device)
+            return self.sending.compute(self.engine, start, steps, sums, kept, draws)
 
-    def _pack(self, whole: bool) -> None:
-        """Pack whole shards once, where they are used and memory was set aside for them."""
-        if whole and self._store is None and self._packs:
-            store, gram = Store.of(self.samples, self._whole), self._gram
-            self._store = store if gram is None else store.with_grams(gram)
+        return trial
 
-    def _gram_that_fits(self) -> Callable[[Batch], Tensor] | None:
-        """What makes the inner products of inputs that lie beside the packed shards, if they are used and fit."""
-        engine = self._engine
-        if not isinstance(engine, ChainEngine) or engine.gram_bias is None or not self.training.adapts:
-            return None
-        fits = self._room.set_aside(gram_bytes(self.samples, self._whole), share=_STORE_SHARE)
-        return engine.gram if fits else None
+    def evaluation_trial(self, params: Tensor, tests: Samples, training: LocalTraining) -> Trial:
+        """Evaluates the largest UE of a bucket, with as many test samples as any has."""
+        most = int(tests.shards.sizes.max())
 
-    def _recordable(self, kind: object, start: Tensor, trial: Trial) -> tuple[ChainEngine, Store] | None:
-        """Engine and shards of what a GPU may record: full batches, from one model, each bucket whole in the memory."""
-        engine, store = self._engine, self._store
-        if not (start.is_cuda and start.ndim == 1 and store is not None and isinstance(engine, ChainEngine)):
-            return None
-        if not engine.recordable or self._chunk is not None:
-            return None
-        fits = (self._room.fits(kind, bucket, trial) >= len(own) for bucket, own in enumerate(store.layout.members))
-        return (engine, store) if all(fits) else None
+        def trial(bucket: int) -> object:
+            ue = self.data.largest(self.data.whole, bucket)
+            return self._evaluated(params, ue, tests, training, most=most)
 
-    def _replay(self, start: Tensor, num_groups: int, taking_part: int, trial: Trial) -> Replay | None:
-        """A recorded round, where most UEs take part in full batches on a GPU."""
-        if self.training.batch_size is not None or taking_part < LEAST_SHARE * self.num_ues:
-            return None
-        parts = self._recordable(("updates", 1, False), start, trial)
-        if parts is None:
-            return None
-        if num_groups not in self._replays:
-            self._pool = self._pool or Pool()
-            self._replays[num_groups] = Replay.record(*parts, start, num_groups=num_groups, pool=self._pool)
-        return self._replays[num_groups]
+        return trial
 
-    def _evaluation_replay(
-        self, start: Tensor, tests: Samples, training: LocalTraining, trial: Trial
-    ) -> EvaluationReplay | None:
-        """A recorded evaluation, where all UEs have samples and the test samples stay on the GPU."""
-        if self._tests is None or self._tests[1] is not tests or not self.samples.shards.sizes.all():
-            return None
-        parts = self._recordable(("evaluate", training.inner_steps), start, trial)
-        if parts is None:
-            return None
-        key = (training.inner_lr, training.inner_steps)
-        if key not in self._evaluations:
-            self._pool = self._pool or Pool()
-            sizes, members = tests.shards.sizes, parts[1].layout.members
-            batches = [whole_batch(tests, own, max(int(sizes[own].max()), 1)) for own in members]
-            record = EvaluationReplay.record
-            self._evaluations[key] = record(*parts, start, tests=batches, training=training, pool=self._pool)
-        return self._evaluations[key]
+    def _evaluated(
+        self,
+        params: Tensor,
+        ues: IntArray,
+        tests: Samples,
+        training: LocalTraining,
+        kept: Tensor | None = None,
+        *,
+        most: int = 0,
+    ) -> Tensor:
+        """Figures [figures, u] of UEs of one bucket."""
+        own_tests = whole_batch(tests, ues, max(most or int(tests.shards.sizes[ues].max()), 1))
+        rows = None if kept is None else kept.to(params)
+        return self.figures(params, self.data.whole_batch(ues), own_tests, training, rows)
 
-    def _whole_batch(self, ues: IntArray) -> Batch:
-        """Whole shards of UEs of one bucket."""
-        if self._store is not None:
-            return self._store.batch(ues)
-        return whole_batch(self.samples, ues, self._whole.widths[int(self._whole.bucket_of[ues[0]])])
+    def figures(
+        self, params: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
+    ) -> Tensor:
+        """All figures [columns, u] of a chunk on its training and test samples."""
+        return figures_of(self.engine.evaluation(params, train, test, training, kept), self.metrics)
 
-    def _limit(self, kind: object, layout: Layout, trial: Trial) -> Limit:
+    def evaluation_of(self, figures: Tensor, tests: Samples) -> Evaluation:
+        """Figures [columns, N] on the host, by name; those on test samples are NaN for a UE without."""
+        without = torch.from_numpy(tests.shards.sizes == 0).to(figures.device)
+        figures[len(LOSS_COLUMNS) :, without] = torch.nan
+        return Evaluation(dict(zip(columns_of(self.metrics), figures.double().cpu().numpy(), strict=True)))
+
+    def _beside(self, count: int, *, keep_per_ue: bool) -> int:
+        """Bytes of what a call returns of each UE; refused where that does not fit the memory."""
+        numbers = sum(self.sending.numbers_kept) + (self.task.spec.num_parameters if keep_per_ue else 0)
+        need, free = per_ue_bytes(count, numbers, self.data.samples.dtype), self.data.room.free
+        if need >= free:
+            raise LearningError(
+                f"{numbers} numbers of each of {count} UEs take {need / 1e9:.3g} GB at once, where learning.memory_gb "
+                f"leaves {free / 1e9:.3g} GB; wanted fewer UEs at once, or more memory"
+            )
+        return need
+
+    def _limit(self, kind: object, layout: Layout, trial: Trial, beside: int = 0) -> Limit:
         """UEs per chunk of a bucket: what fits the memory by the measured need of one, or suits the caches."""
 
         def limit(bucket: int) -> int:
-            if self._chunk is not None:
-                return self._chunk
-            samples = self._engine.preferred_samples
+            if self.chunk is not None:
+                return self.chunk
+            samples, room = self.engine.preferred_samples, self.data.room.beside(beside)
             if samples is None:
-                return self._room.fits(kind, bucket, trial)
-            return self._room.suits(kind, bucket, trial, widths=layout.widths, samples=samples)
+                return room.fits(kind, bucket, trial)
+            return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples)
 
         return limit
 
-    def _largest(self, layout: Layout, bucket: int) -> IntArray:
-        """The UE with most samples of a bucket, [1]."""
-        own = layout.members[bucket]
-        return own[[int(np.argmax(self.samples.shards.sizes[own]))]]
 
-    def _try_update(self, params: Tensor, layout: Layout, bucket: int, *, keep_per_ue: bool) -> Losses:
-        """Compute the update of one UE for nobody: the largest of a bucket, with its first samples."""
-        ue, training = self._largest(layout, bucket), self.training
-        if layout is self._whole:
-            steps = [{"support": self._whole_batch(ue)}] * training.local_steps
-        else:
-            width = layout.widths[bucket]
-            steps = [
-                {role: whole_batch(self.samples, ue, width) for role in training.roles}
-                for _ in range(training.local_steps)
-            ]
-        total = params.new_zeros(1, params.shape[-1])
-        sums = Sums.of(total, np.zeros(1, dtype=np.int64), np.ones(1), torch.empty_like(total) if keep_per_ue else None)
-        return self._engine.updates(params[:1] if params.ndim == 2 else params, steps, sums)
+def _engine_for(
+    task: Task, training: LocalTraining, samples: Samples, method: Method | None, *, layerwise: bool
+) -> tuple[Engine, float]:
+    """The engine, and the share of padding that suits it."""
+    chain = ChainEngine.choose(task, training, samples) if layerwise and method is None else None
+    if chain is None:
+        return GeneralEngine.choose(task, training, samples.one_ue(2), method), _LITTLE_PADDING
+    return chain, _MOST_PADDING if samples.inputs.is_cuda and chain.dense else _LITTLE_PADDING
 
 
-def _refuse_empty(ues: IntArray, sizes: IntArray) -> None:
-    empty = ues[sizes[ues] == 0]
-    if len(empty):
-        raise LearningError(f"UE {int(empty[0])} takes part but its shard is empty; wanted at least one sample")
-
-
-def _reported(
-    total: Tensor, losses: Tensor, groups: IntArray, shares: FloatArray, per_ue: Tensor | None
-) -> CohortUpdates:
-    """Group figures on the host; this is where the device is waited for."""
-    importance = torch.linalg.vector_norm(total, dim=1, dtype=torch.float64).square().cpu().numpy()
-    wrong = np.flatnonzero(~np.isfinite(importance))
-    if len(wrong):
-        raise NonFiniteUpdateError(
-            f"the update of group {wrong[0]} is not finite; lower learning.inner_lr or learning.outer_lr"
-        )
-    weighted = losses.double().cpu().numpy() * shares
-    empty = np.bincount(groups, minlength=len(total)) == 0
-    means = [np.where(empty, np.nan, np.bincount(groups, weights=w, minlength=len(total))) for w in weighted]
-    return CohortUpdates(total, importance, means[0], means[1], per_ue)
+def _gram(engine: Engine, training: LocalTraining) -> Callable[[Batch], Tensor] | None:
+    """What makes the inner products of inputs, if they are used."""
+    if not isinstance(engine, ChainEngine) or engine.gram_bias is None or not training.adapts:
+        return None
+    return engine.gram

@@ -10,19 +10,18 @@ from torch import Tensor
 from torch.func import grad, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch, Samples
-from hpfl.learning.general import GeneralEngine
+from hpfl.learning.general import Arrays, GeneralEngine
 from hpfl.learning.memory import peak_bytes
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.packing import Layout, Limit, whole_batch
 from hpfl.learning.precision import repeatable
-from hpfl.learning.store import Layout, Limit, whole_batch
 from hpfl.learning.task import Task
-from hpfl.rng import FloatArray, IntArray
 
 Apply = Callable[[Tensor], Tensor]
 """Symmetric operators, one for each row: from [n, P] to [n, P]."""
 
-Arrays = tuple[Tensor, Tensor, Tensor]  # inputs, targets, weights of one UE
 
 _PADDING = 0.08  # share of padding samples in a chunk
 _MOST_AT_ONCE = 16  # UEs per chunk on a CPU: more is no faster there

@@ -1,7 +1,7 @@
 """What every engine takes and gives: a chunk of UEs, the parameters they start from, and how groups sum them up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
+from hpfl.learning.metrics import Tested
 from hpfl.learning.objective import LocalTraining
-from hpfl.rng import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Sums:
         runs = tuple((int(groups[a]) - first, a, b) for a, b in pairwise(cuts))
         return Sums(total[first:last], torch.from_numpy(dense).to(total), runs, per_ue)
 
+    @staticmethod
+    def rows(per_ue: Tensor) -> "Sums":
+        """No sums at all: directions are only written to a row for each UE."""
+        return Sums(per_ue[:0], per_ue.new_empty(0, len(per_ue)), (), per_ue)
+
     def add(self, directions: Tensor, where: slice = slice(None)) -> None:
         """Add directions [u, p] in some places of the vector: one product over the groups present, so bits repeat."""
         self.total[:, where].addmm_(self.matrix, directions.to(self.matrix.dtype))
@@ -47,26 +53,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class Losses:
-    """Each UE's losses [u] at the start and after adaptation, in its first local step."""
+    """Each UE's losses [u] at the start and after adaptation, in its first local step, and what it keeps now."""
 
     loss: Tensor
     meta_loss: Tensor
-
-
-@dataclass(frozen=True)
-class ChunkEvaluation:
-    """Per-UE figures [u] of a chunk."""
-
-    loss: Tensor
-    meta_loss: Tensor
-    personalised_accuracy: Tensor
-    global_accuracy: Tensor
-    personalised_test_loss: Tensor
-    test_loss: Tensor
-
-    def stacked(self) -> Tensor:
-        """All figures in the order of `Evaluation`, [figures, u]."""
-        return torch.stack([getattr(self, entry.name) for entry in fields(self)])
+    kept: Tensor | None = None  # [u, S], of a method
 
 
 class Engine(Protocol):
@@ -76,11 +67,18 @@ class Engine(Protocol):
     def preferred_samples(self) -> int | None:
         """Samples per chunk that suit the caches best; None: as many as fit the memory."""
 
-    def updates(self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums) -> Losses:
-        """Add the update directions over all local steps from `start` [P], or [u, P] with a row per UE, to `sums`."""
+    def updates(
+        self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
+    ) -> Losses:
+        """Add the update directions over all local steps from `start` [P], or [u, P] with a row per UE, to `sums`.
 
-    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> ChunkEvaluation:
-        """Losses and accuracies before and after the inner steps of `training`."""
+        `kept` [u, S] is what the UEs keep, where they compute by a method that is no objective.
+        """
+
+    def evaluation(
+        self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
+    ) -> Tested:
+        """Losses before and after the inner steps of `training`, and what both models say of the test samples."""
 
 
 def try_one(engine: Engine, start: Tensor, batch: Batch) -> None:

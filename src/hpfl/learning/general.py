@@ -12,11 +12,12 @@ from torch.func import grad_and_value, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hpfl.learning.batches import Batch, loss_weights
-from hpfl.learning.engine import ChunkEvaluation, Losses, Sums, try_one
-from hpfl.learning.errors import LearningError
-from hpfl.learning.losses import correct
+from hpfl.learning.engine import Losses, Sums, try_one
+from hpfl.learning.faults import LearningError
+from hpfl.learning.method import Method, descended
+from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import OBJECTIVES, Gradient, LocalTraining, Role, adapted
-from hpfl.learning.task import Task
+from hpfl.learning.task import ParameterSpec, Task
 
 Arrays = tuple[Tensor, Tensor, Tensor]  # inputs [n, ...], targets [n, ...], weights [n] of one UE
 
@@ -30,7 +31,16 @@ class FlatCalculus:
     task: Task
     batches: dict[str, Arrays]
 
-    def gradient(self, point: Tensor, role: Role, *, keep: bool = False) -> Gradient:
+    @property
+    def spec(self) -> ParameterSpec:
+        """Names and places of the parameters."""
+        return self.task.spec
+
+    def loss(self, point: Tensor, role: Role = "support") -> Tensor:
+        """The UE's loss on one batch."""
+        return self._loss(role)(point)
+
+    def gradient(self, point: Tensor, role: Role = "support", *, keep: bool = False) -> Gradient:
         """Gradient by reverse mode; a kept one can be differentiated again without another forward pass."""
         if not keep:
             direction, loss = grad_and_value(self._loss(role))(point)
@@ -71,15 +81,16 @@ class GeneralEngine:
     one_by_one: bool = (
         False  # per-UE weights turn a convolution into a grouped one, which a CPU runs slower than a loop
     )
+    method: Method | None = None  # None: the objective that `training` names
 
     @staticmethod
-    def choose(task: Task, training: LocalTraining, example: Batch) -> "GeneralEngine":
+    def choose(task: Task, training: LocalTraining, example: Batch, method: Method | None = None) -> "GeneralEngine":
         """Batched over UEs where the model's layers allow it, as one UE tried here tells.
 
         Convolutions on a CPU run one UE at a time: `benchmarks/learning.py` has the measurement.
         """
         convolutional = any(isinstance(part, _CONVOLUTIONS) for part in task.module.modules())
-        engine, start = GeneralEngine(task, training), task.flat_template()
+        engine, start = GeneralEngine(task, training, method=method), task.flat_template()
         if (convolutional and not example.inputs.is_cuda) or not engine._batches(start, example):
             engine = replace(engine, one_by_one=True)
             engine._refuse_failing(start, example)
@@ -101,7 +112,7 @@ class GeneralEngine:
             try_one(self, start, example)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-            if "derivative" not in reason or self.training.objective != "exact":
+            if "derivative" not in reason or not self._twice:
                 raise LearningError(f"the update of a UE cannot be computed with this model: {reason}") from error
             bags = [n for n, part in self.task.module.named_modules() if isinstance(part, nn.EmbeddingBag)]
             where = f"layer {bags[0]!r} (EmbeddingBag)" if bags else "the model or its loss"
@@ -116,17 +127,45 @@ class GeneralEngine:
         """As many as fit the memory; one UE at a time needs no more than its own."""
         return 1 if self.one_by_one else None
 
-    def updates(self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums) -> Losses:
-        """Add the update directions of a chunk to its group sums."""
-        batches = [{role: _arrays(batch) for role, batch in step.items()} for step in steps]
-        directions, loss, meta_loss = self._each(self._update, start, start.ndim == 2, batches)
-        sums.add(directions)
-        return Losses(loss, meta_loss)
+    @property
+    def _twice(self) -> bool:
+        return self.method is None and bool(OBJECTIVES.part(self.training.objective).traits["twice"])
 
-    def evaluation(self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining) -> ChunkEvaluation:
-        """Losses and accuracies of a chunk before and after adaptation on the whole training shards."""
-        engine = replace(self, training=training)
-        return ChunkEvaluation(*engine._each(engine._evaluate, parameters, False, (_arrays(train), _arrays(test))))
+    def updates(
+        self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
+    ) -> Losses:
+        """Add the update directions of a chunk to its group sums; a method is given what its UEs keep, [u, S]."""
+        batches = [{role: _arrays(batch) for role, batch in step.items()} for step in steps]
+        own = self._rows(kept, start, batches[0]["support"])
+        directions, now, loss, meta_loss = self._each(self._update, start, start.ndim == 2, (batches, own))
+        sums.add(directions)
+        return Losses(loss, meta_loss, None if self.method is None else now)
+
+    def evaluation(
+        self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
+    ) -> Tested:
+        """Losses before and after adaptation on the whole training shards, and what both models say of the tests."""
+        engine, own = replace(self, training=training), self._rows(kept, parameters, _arrays(train))
+        found = engine._each(engine._evaluate, parameters, False, (_arrays(train), test.inputs, own))
+        tests = (TestOutputs(out, test.targets, test.weights, self.task, self._losses_on(test)) for out in found[2:])
+        return Tested(*found[:2], *tests)
+
+    def _rows(self, kept: Tensor | None, params: Tensor, batch: Arrays) -> Tensor:
+        """What each UE of a chunk keeps, [u, S]; those whose rows are not given begin."""
+        count = len(batch[0])
+        if kept is not None or self.method is None:
+            return params.new_empty(count, 0) if kept is None else kept
+        first = self.method.first_kept(params if params.ndim == 1 else params[0], self.task.spec)
+        return first.expand(count, -1)
+
+    def _losses_on(self, test: Batch) -> Callable[[Tensor], Tensor]:
+        """Mean losses [u] of outputs [u, n, ...]."""
+
+        def losses(outputs: Tensor) -> Tensor:
+            found: Tensor = self._each(self._test_loss, outputs, True, (test.targets, test.weights))[0]
+            return found
+
+        return losses
 
     def _each(self, function: Callable[..., tuple[Tensor, ...]], parameters: Tensor, rows: bool, data: Any) -> Any:
         # fused kernels of attention and of recurrent layers cannot be differentiated twice
@@ -146,35 +185,34 @@ class GeneralEngine:
             results.append(function(parameters[ue] if rows else parameters, own))
         return tuple(torch.stack(parts) for parts in zip(*results, strict=True))
 
-    def _update(self, start: Tensor, steps: Sequence[dict[str, Arrays]]) -> tuple[Tensor, Tensor, Tensor]:
-        """Sum of the directions of all local steps, `(w_start - w_end) / outer_lr`, and the first step's losses."""
-        objective = OBJECTIVES.get(self.training.objective)
-        point, total, first = start, None, None
-        for batches in steps:
-            result = objective(FlatCalculus(self.task, batches), point, self.training)
-            first = first or result
-            total = result.direction if total is None else total + result.direction
-            point = point - self.training.outer_lr * result.direction
-        assert first is not None
-        assert total is not None
-        return total, first.loss, first.meta_loss
+    def _update(self, start: Tensor, data: tuple[Sequence[dict[str, Arrays]], Tensor]) -> tuple[Tensor, ...]:
+        """Direction, what is kept now, and the first step's losses of one UE."""
+        steps, kept = [FlatCalculus(self.task, batches) for batches in data[0]], data[1]
+        if self.method is None:
+            total, _, losses = descended(steps, start, self.training)
+            return total, kept, *losses
+        local = self.method.local(steps, start, kept, self.training)
+        return local.direction, local.kept, local.loss, local.meta_loss
 
-    def _evaluate(self, parameters: Tensor, data: tuple[Arrays, Arrays]) -> tuple[Tensor, ...]:
-        train, test = data
+    def _evaluate(self, parameters: Tensor, data: tuple[Arrays, Tensor, Tensor]) -> tuple[Tensor, ...]:
+        train, inputs, kept = data
         calculus = FlatCalculus(self.task, {"support": train})
-        theta, path = adapted(calculus, parameters, self.training, keep=False)
-        meta_loss = calculus._loss("support")(theta)
-        loss = path[0].loss if path else meta_loss
-        (after, test_loss_after), (before, test_loss) = (self._tested(point, test) for point in (theta, parameters))
-        return loss, meta_loss, after, before, test_loss_after, test_loss
+        theta, loss = self._personal(calculus, parameters, kept)
+        meta_loss = calculus.loss(theta)
+        loss = meta_loss if loss is None else loss
+        return loss, meta_loss, self.task.outputs(theta, inputs), self.task.outputs(parameters, inputs)
 
-    def _tested(self, parameters: Tensor, test: Arrays) -> tuple[Tensor, Tensor]:
-        """Accuracy (NaN where targets are not classes) and loss on test samples."""
-        inputs, targets, weights = test
-        outputs = self.task.outputs(parameters, inputs)
-        hits = correct(outputs, targets)
-        losses = (self.task.loss(outputs, targets) * loss_weights(targets, weights, self.task.mass)).sum()
-        return weights.sum() * torch.nan if hits is None else (hits * weights).sum(), losses
+    def _personal(self, ue: FlatCalculus, params: Tensor, kept: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The model a UE is evaluated with, and its loss before; None: nothing came between."""
+        if self.method is not None:
+            return self.method.personal(ue, params, kept, self.training), ue.loss(params)
+        theta, path = adapted(ue, params, self.training, keep=False)
+        return theta, path[0].loss if path else None
+
+    def _test_loss(self, outputs: Tensor, test: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+        """Mean loss of outputs [n, ...] for targets and weights of one UE."""
+        targets, weights = test
+        return ((self.task.loss(outputs, targets) * loss_weights(targets, weights, self.task.mass)).sum(),)
 
 
 def _without_cudnn() -> AbstractContextManager[None]:

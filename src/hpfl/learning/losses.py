@@ -13,14 +13,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from torch import Tensor, nn
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.registry import Registry
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 Mass = Callable[[Tensor], Tensor]
 """What each sample [n] counts in the mean over a batch, of the targets [n, ...]."""
 
-LOSSES: Registry[LossFunction] = Registry("loss")
+LOSSES: Registry[LossFunction] = Registry("loss", plural="losses")
 
 _IGNORED_TARGET = -100  # torch's own mark of a token that does not count
 

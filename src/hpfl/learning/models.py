@@ -6,7 +6,7 @@ from math import prod
 
 from torch import nn
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.registry import Registry
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.registry import Registry
 
 Role = Literal["support", "query", "hessian"]
@@ -51,7 +51,8 @@ class LocalTraining:
         """The batches a UE draws for one local step; full batches are all the same one."""
         if self.batch_size is None or self.batches == "shared" or not self.adapts:
             return ("support",)
-        return ("support", "query") if self.objective == "first-order" else ("support", "query", "hessian")
+        needed: tuple[Role, ...] = OBJECTIVES.part(self.objective).traits["roles"]
+        return needed
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,12 @@ class MetaGradient:
 
 Objective = Callable[[Calculus, Any, LocalTraining], MetaGradient]
 
-OBJECTIVES: Registry[Objective] = Registry("objective")
+OBJECTIVES: Registry[Objective] = Registry(
+    "objective",
+    traits={"roles": ("support", "query", "hessian"), "twice": False, "differences": False},
+    called=("calculus", "start", "training"),
+)
+"""Traits: the batches (`roles`) it needs, whether it differentiates `twice`, and whether it takes `differences`."""
 
 
 def adapted(calculus: Calculus, start: Any, training: LocalTraining, *, keep: bool) -> tuple[Any, list[Gradient]]:

@@ -6,7 +6,8 @@ from typing import Literal
 
 import torch
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
+from hpfl.learning.objective import OBJECTIVES
 
 Products = Literal["full", "tf32", "bf16"]
 """What a product rounds its factors to: nothing beyond their own type, or 10 or 7 binary digits; sums are float32."""
@@ -21,7 +22,7 @@ def check_products(products: Products, device: torch.device, dtype: torch.dtype,
         raise LearningError(f"products are {products!r}; wanted 'full', 'tf32' or 'bf16'")
     if dtype != torch.float32:
         raise LearningError(f"{found}, which rounds products of float32; parameters are {dtype}")
-    if objective == "hessian-free":
+    if OBJECTIVES.part(objective).traits["differences"]:
         raise LearningError(f"{found}; differences of gradients lose such few digits: wanted the objective 'exact'")
     if device.type != "cuda":
         raise LearningError(f"{found}, which only pays on a GPU, and the device is {device}; wanted 'float32'")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 
 NOT_KEYED = "draws random numbers outside the keyed streams, so that a run would not repeat"
 

@@ -4,7 +4,6 @@ Inputs are drawn, so that no two numbers tie and nothing is flat; targets are th
 tenth of the loss away if that were linear: far enough to tell, near enough not to blow roundings up.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -15,7 +14,9 @@ from torch import Tensor
 from hpfl.learning.batches import Batch, Samples, sample_weights, spread
 from hpfl.learning.engine import Engine, Sums
 from hpfl.learning.general import GeneralEngine
+from hpfl.learning.metrics import DEFAULT_METRICS, figures_of
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.placement import Gram
 from hpfl.learning.task import Task
 
 _SIZES = np.array([3, 2])  # samples of the two UEs, of which the second is padded
@@ -26,17 +27,15 @@ _MOST_EXACT = 10_000_000  # parameters, of which a rehearsal holds some twenty c
 _BOUND = {torch.float64: 1e-6, torch.float32: 0.05}  # in float32 a rounding may turn a ReLU or a maximum
 _FLOOR = 1e-3  # of the whole update: what a part of it is compared with where it vanishes
 
-Gram = Callable[[Batch], Tensor]
-
 
 @dataclass(frozen=True)
-class Outcome:
+class Rehearsed:
     """What an engine makes of a rehearsal, on a CPU."""
 
     parameters: list[Tensor]  # the update, a tensor for each parameter
     figures: list[Tensor]  # losses, and the evaluation
 
-    def near(self, other: "Outcome", bound: float) -> bool:
+    def near(self, other: "Rehearsed", bound: float) -> bool:
         """Whether every part differs from the other's by at most a share of that."""
         sizes = [float(part.norm()) for part in other.parameters]
         floor = _FLOOR * sum(size**2 for size in sizes) ** 0.5
@@ -77,11 +76,11 @@ class Rehearsal:
         start, test = self.start.to(device, dtype), _moved(self.test, dtype, device)
         return Rehearsal(self.task.to(device, dtype), self.training, start, batches, test)
 
-    def expected(self) -> Outcome:
+    def expected(self) -> Rehearsed:
         """What the general engine makes of it."""
         return self._outcome(self._general(), self.batches, self.start)
 
-    def gives(self, engine: Engine, expected: Outcome, gram: Gram | None) -> bool:
+    def gives(self, engine: Engine, expected: Rehearsed, gram: Gram | None) -> bool:
         """Whether an engine gives what is expected: inner products kept or not, from one start or one of each UE."""
         kept = [self.batches]
         if gram is not None:
@@ -90,11 +89,12 @@ class Rehearsal:
         bound = _BOUND[self.start.dtype]
         return all(self._outcome(engine, own, start).near(expected, bound) for own, start in ways)
 
-    def _outcome(self, engine: Engine, batches: dict[str, Batch], start: Tensor) -> Outcome:
+    def _outcome(self, engine: Engine, batches: dict[str, Batch], start: Tensor) -> Rehearsed:
         update, losses = self._update(engine, batches, start)
-        figures = engine.evaluation(self.start, batches["support"], self.test, self.training).stacked()
+        tested = engine.evaluation(self.start, batches["support"], self.test, self.training)
+        figures = figures_of(tested, DEFAULT_METRICS)
         parts = self.task.spec.unflatten(update).values()
-        return Outcome(
+        return Rehearsed(
             [part.to(self.start.dtype).cpu() for part in parts], [losses.double().cpu(), figures.double().cpu()]
         )
 

@@ -8,14 +8,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
-from hpfl.learning.chain.engine import ChainEngine
+from hpfl.learning.blocks import blocks
+from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.engine import Sums
-from hpfl.learning.objective import LocalTraining
-from hpfl.learning.store import Store
-from hpfl.rng import FloatArray, IntArray
+from hpfl.learning.packing import Store
 
 LEAST_SHARE = 0.5  # of all UEs: a replay computes every UE, so it pays where most take part
+
+
+Evaluated = Callable[[Tensor, Batch, Batch], Tensor]
+"""Figures [figures, u] of a model on training and test samples of a bucket."""
 
 
 @dataclass
@@ -35,22 +39,30 @@ class Replay:
     total: Tensor  # [groups, P]
     losses: Tensor  # [2, N] in bucket order
     place: IntArray  # [N]: where each UE's losses lie
+    block_total: Tensor | None  # [groups, P], held since the recording adds up there; None: there is one block
 
     @staticmethod
     def record(engine: ChainEngine, store: Store, start: Tensor, *, num_groups: int, pool: Pool) -> "Replay":
-        """Record one round over all buckets of a store."""
-        local_steps = engine.training.local_steps
+        """Record one round over all blocks of UEs and all buckets of a store."""
         matrices = tuple(start.new_zeros(num_groups, len(own)) for own in store.layout.members)
         total = start.new_zeros(num_groups, start.shape[-1])
-        own_start = start.clone()
+        own_start, pieces = start.clone(), _pieces(store)
+        block_total = torch.empty_like(total) if len(pieces) > 1 else None
 
         def once() -> Tensor:
+            losses: list[list[Tensor]] = [[] for _ in matrices]
             total.zero_()
-            parts = zip(store.packed, matrices, strict=True)
-            return torch.cat([_losses(engine, own_start, batch, local_steps, Sums(total, m)) for batch, m in parts], 1)
+            for block in pieces:
+                into = total if block_total is None else block_total.zero_()
+                for bucket, rows in block:
+                    batch, matrix = store.packed[bucket].select(rows), matrices[bucket][:, rows[0] : rows[-1] + 1]
+                    losses[bucket].append(_losses(engine, own_start, batch, Sums(into, matrix)))
+                if block_total is not None:
+                    total.add_(block_total)
+            return torch.cat([piece for own in losses for piece in own], 1)
 
         graph, losses = _recorded(once, pool)
-        return Replay(graph, own_start, matrices, total, losses, _places(store))
+        return Replay(graph, own_start, matrices, total, losses, _places(store), block_total)
 
     def run(self, start: Tensor, ues: IntArray, groups: IntArray, shares: FloatArray) -> tuple[Tensor, Tensor]:
         """Group sums [groups, P] and the losses [2, n] of the UEs that take part."""
@@ -76,14 +88,14 @@ class EvaluationReplay:
 
     @staticmethod
     def record(
-        engine: ChainEngine, store: Store, start: Tensor, *, tests: Sequence[Batch], training: LocalTraining, pool: Pool
+        evaluated: Evaluated, store: Store, start: Tensor, *, tests: Sequence[Batch], pool: Pool
     ) -> "EvaluationReplay":
         """Record the evaluation of all buckets of a store with the test samples of each."""
         own_start = start.clone()
 
         def once() -> Tensor:
-            parts = [engine.evaluation(own_start, *pair, training) for pair in zip(store.packed, tests, strict=True)]
-            return torch.cat([part.stacked() for part in parts], 1)
+            pairs = zip(store.packed, tests, strict=True)
+            return torch.cat([evaluated(own_start, *pair) for pair in pairs], 1)
 
         graph, figures = _recorded(once, pool)
         return EvaluationReplay(graph, own_start, figures, _places(store), tests)
@@ -99,8 +111,18 @@ def _places(store: Store) -> IntArray:
     return np.argsort(np.concatenate(store.layout.members))
 
 
-def _losses(engine: ChainEngine, start: Tensor, batch: Batch, local_steps: int, sums: Sums) -> Tensor:
-    steps: Sequence[dict[str, Batch]] = [{"support": batch}] * local_steps
+def _pieces(store: Store) -> list[list[tuple[int, IntArray]]]:
+    """For each block of UEs the buckets that it has UEs in, with their rows there, which lie side by side."""
+    layout = store.layout
+    parts = blocks(np.arange(len(layout.bucket_of)))
+    found = [
+        [(bucket, np.flatnonzero(np.isin(own, part))) for bucket, own in enumerate(layout.members)] for part in parts
+    ]
+    return [[(bucket, rows) for bucket, rows in block if len(rows)] for block in found]
+
+
+def _losses(engine: ChainEngine, start: Tensor, batch: Batch, sums: Sums) -> Tensor:
+    steps: Sequence[dict[str, Batch]] = [{"support": batch}] * engine.training.local_steps
     part = engine.updates(start, steps, sums)
     return torch.stack([part.loss, part.meta_loss])
 

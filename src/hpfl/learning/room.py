@@ -19,6 +19,14 @@ class Room:
         self.free = free
         self.needs: dict[tuple[object, int], int] = {}
 
+    def beside(self, need: float) -> "Room":
+        """What is left for a call that holds `need` bytes itself; needs that were tried are shared."""
+        if not need:
+            return self
+        left = Room(self.free - need)
+        left.needs = self.needs
+        return left
+
     def set_aside(self, need: float, *, share: float) -> bool:
         """Take `need` bytes for good if they are at most this share of what is free; whether they were taken."""
         fits = need <= share * self.free

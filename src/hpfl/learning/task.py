@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from hpfl.learning.errors import LearningError
+from hpfl.learning.faults import LearningError
 from hpfl.learning.losses import LOSSES, LossFunction, Mass, per_sample, refuse_unusable, sample_mass
 from hpfl.learning.models import MODELS
 from hpfl.learning.refusals import refuse_layers
@@ -45,6 +45,14 @@ class ParameterSpec:
     def num_parameters(self) -> int:
         """Length P of the flat vector."""
         return sum(self.sizes)
+
+    def entries(self, *prefixes: str) -> Tensor:
+        """Places in the flat vector [h] of the parameters whose names begin with one of these, in their order."""
+        for prefix in prefixes:
+            if not any(name.startswith(prefix) for name in self.names):
+                raise LearningError(f"no parameter's name begins with {prefix!r}; there are {', '.join(self.names)}")
+        own = [place for name, place in self.places.items() if name.startswith(prefixes)]
+        return torch.cat([torch.arange(place.start, place.stop) for place in own]) if own else torch.arange(0)
 
     def flatten(self, parameters: Mapping[str, Tensor]) -> Tensor:
         """One vector [P] of all named parameters."""

@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from hpfl.arrays import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-FloatArray = NDArray[np.float64]
+from hpfl.arrays import FloatArray, IntArray
 
 
 class Distribution(Protocol):
@@ -118,7 +117,7 @@ class LogNormal:
         return np.asarray(self.median * np.exp(self.sigma * z), dtype=np.float64)
 
 
-def whole_numbers(distribution: Distribution, uniform: FloatArray) -> NDArray[np.int64]:
+def whole_numbers(distribution: Distribution, uniform: FloatArray) -> IntArray:
     """Counts: a uniform distribution over the whole numbers low..high inclusive, others rounded to the nearest."""
     if isinstance(distribution, Uniform):
         low, high = int(np.ceil(distribution.low)), int(np.floor(distribution.high))

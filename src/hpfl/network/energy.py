@@ -1,9 +1,6 @@
 """What a round costs a UE in joules: switching its CPU and feeding its transmitter."""
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
+from hpfl.arrays import FloatArray
 
 EFFECTIVE_CAPACITANCE = 1e-28
 """kappa: joules per cycle per Hz^2 of a mobile CPU, the value usual in the mobile-edge literature."""

@@ -1,11 +1,9 @@
 """Things that go wrong by chance: uploads that arrive spoilt, edges that die."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray
 from hpfl.rng import Stream
-
-BoolArray = NDArray[np.bool_]
 
 
 def struck(stream: Stream, count: int, probability: float) -> BoolArray:

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from hpfl.arrays import FloatArray, IntArray
 
 
 def rate_bps(bandwidth_hz: FloatArray, snr_hz: FloatArray) -> FloatArray:

@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.network.places import NEAREST_M, Places, Positions, edge_coordinates_m, ue_coordinates_m
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-_NEAREST_M = 1.0  # path loss laws hold from a metre on
 _LEGS_PER_ROUND = 1 << 16  # room for a round's legs in the key of its draws
 
 
@@ -44,20 +41,18 @@ class RandomWaypoint:
     @classmethod
     def around(cls, fleet: Fleet, speeds_m_per_s: tuple[float, float], streams: Streams) -> "RandomWaypoint":
         """The plane of a fleet: edges at random angles around the cloud."""
-        angle = 2.0 * np.pi * streams.at("mobility/edge angle").uniform(fleet.num_edges)
+        edge_x_m, edge_y_m = edge_coordinates_m(fleet, streams)
         return cls(
             slowest_m_per_s=speeds_m_per_s[0],
             fastest_m_per_s=speeds_m_per_s[1],
-            edge_x_m=fleet.edge_distance_m * np.cos(angle),
-            edge_y_m=fleet.edge_distance_m * np.sin(angle),
+            edge_x_m=edge_x_m,
+            edge_y_m=edge_y_m,
             reach_m=float(fleet.edge_distance_m.max() + fleet.ue_distance_m.max()),
         )
 
     def start(self, fleet: Fleet, streams: Streams) -> Walk:
         """Every UE at its own distance from its own edge, on its way to a first waypoint."""
-        angle = 2.0 * np.pi * streams.at("mobility/ue angle").uniform(fleet.num_ues)
-        x_m = self.edge_x_m[fleet.edge_of_ue] + fleet.ue_distance_m * np.cos(angle)
-        y_m = self.edge_y_m[fleet.edge_of_ue] + fleet.ue_distance_m * np.sin(angle)
+        x_m, y_m = ue_coordinates_m(fleet, self.edge_x_m, self.edge_y_m, streams)
         everyone = np.arange(fleet.num_ues)
         still = Walk(x_m=x_m, y_m=y_m, to_x_m=x_m, to_y_m=y_m, speed_m_per_s=np.ones(fleet.num_ues))
         return self._next_leg(still, everyone, streams, 0)
@@ -77,7 +72,16 @@ class RandomWaypoint:
         """Each UE's nearest edge and the distance to it, at least 1 m; which of equally near edges is not promised."""
         tree = cKDTree(np.column_stack([self.edge_x_m, self.edge_y_m]))
         distance_m, edge = tree.query(np.column_stack([walk.x_m, walk.y_m]))
-        return np.asarray(edge, dtype=np.int64), np.maximum(distance_m, _NEAREST_M)
+        return np.asarray(edge, dtype=np.int64), np.maximum(distance_m, NEAREST_M)
+
+    def places(self, walk: Walk, fleet: Fleet, ue_distance_m: FloatArray) -> Places:
+        """Where everything is at this point of the walk, with UEs so far from their nearest edges."""
+
+        def find() -> Positions:
+            edge_xy_m = np.column_stack([self.edge_x_m, self.edge_y_m])
+            return Positions(edge_xy_m, np.column_stack([walk.x_m, walk.y_m]), self.nearest(walk)[0])
+
+        return Places(ue_distance_m=ue_distance_m, edge_distance_m=fleet.edge_distance_m, find=find)
 
     def _next_leg(self, walk: Walk, ues: IntArray, streams: Streams, key: int) -> Walk:
         count = walk.x_m.size

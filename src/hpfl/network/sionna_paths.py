@@ -1,16 +1,16 @@
 """Path loss of 3GPP TR 38.901 as Sionna computes it; needs the package `sionna-no-rt`, an optional extra."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpfl.network.tr38901 import sight_probability
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.network.path_losses import Site
+from hpfl.network.tr38901 import BASE_HEIGHT_M, sight_probability
+from hpfl.registry import part
 from hpfl.rng import Stream
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _NEAREST_M = 10.0
 
@@ -69,3 +69,24 @@ class SionnaPathLoss:
             los=torch.from_numpy(sees)[None, None],
         )
         return np.asarray(world.basic_pathloss[0, 0].numpy(), dtype=np.float64)
+
+
+@part(reads=("carrier_ghz",))
+def sionna_umi(site: Site) -> SionnaPathLoss:
+    """3GPP TR 38.901, urban micro, as Sionna computes it (an optional extra)."""
+    return _by_sionna("umi", site)
+
+
+@part(reads=("carrier_ghz",))
+def sionna_uma(site: Site) -> SionnaPathLoss:
+    """3GPP TR 38.901, urban macro, as Sionna computes it (an optional extra)."""
+    return _by_sionna("uma", site)
+
+
+def _by_sionna(scenario: Literal["umi", "uma"], site: Site) -> SionnaPathLoss:
+    if find_spec("sionna") is None:
+        raise SionnaUnavailableError(
+            f"path loss sionna-{scenario} needs Sionna: pip install sionna-no-rt; {scenario} does without"
+        )
+    base_m = BASE_HEIGHT_M[scenario]
+    return SionnaPathLoss(scenario=scenario, carrier_ghz=site.carrier_ghz, base_m=base_m, terminal_m=site.terminal_m)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.network.path_losses import Site
+from hpfl.registry import part
 from hpfl.rng import Stream
 
-FloatArray = NDArray[np.float64]
-
+BASE_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
+"""Antennas of base stations, Table 7.2-1."""
 _LIGHT_M_PER_S = 3.0e8  # the value the standard computes break points with
 _NEAREST_M = 10.0  # its formulas hold from 10 m on; nearer links are given the path loss at 10 m
 
@@ -36,7 +38,7 @@ class UrbanPathLoss:
             sees = stream.uniform(ground_m.size) < sight_probability(self.scenario, ground_m)
         return np.asarray(10.0 ** (-0.1 * self.loss_db(ground_m, sees)), dtype=np.float64)
 
-    def loss_db(self, ground_m: FloatArray, sees: NDArray[np.bool_]) -> FloatArray:
+    def loss_db(self, ground_m: FloatArray, sees: BoolArray) -> FloatArray:
         """Path loss of Table 7.4.1-1, without shadow fading."""
         space_m = np.hypot(ground_m, self.base_m - self.terminal_m)
         if self.scenario == "umi":
@@ -50,6 +52,23 @@ class UrbanPathLoss:
     def break_m(self) -> float:
         """Break point distance `4 h'_BS h'_UT f / c`, effective heights one metre lower."""
         return 4.0 * (self.base_m - 1.0) * (self.terminal_m - 1.0) * self.carrier_ghz * 1e9 / _LIGHT_M_PER_S
+
+
+@part(reads=("carrier_ghz",))
+def umi(site: Site) -> UrbanPathLoss:
+    """3GPP TR 38.901, urban micro: street canyon."""
+    return _urban("umi", site)
+
+
+@part(reads=("carrier_ghz",))
+def uma(site: Site) -> UrbanPathLoss:
+    """3GPP TR 38.901, urban macro."""
+    return _urban("uma", site)
+
+
+def _urban(scenario: Literal["umi", "uma"], site: Site) -> UrbanPathLoss:
+    base_m = BASE_HEIGHT_M[scenario]
+    return UrbanPathLoss(scenario=scenario, carrier_ghz=site.carrier_ghz, base_m=base_m, terminal_m=site.terminal_m)
 
 
 def sight_probability(scenario: str, ground_m: FloatArray) -> FloatArray:

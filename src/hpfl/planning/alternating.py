@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from hpfl.planning.baselines import quick_bound
+from hpfl.planning.allocation import finish_plan
 from hpfl.planning.moves import alternate
-from hpfl.planning.outcome import finish_plan
 from hpfl.planning.problem import Memory, Plan, RoundProblem
-from hpfl.planning.task import Incumbent, Task, task_of
+from hpfl.planning.set_choice import Incumbent, SetChoice, task_of
+from hpfl.planning.set_plans import quick_bound
 from hpfl.rng import Stream
 
 _TIE = 1e-6  # share of the values that the latency weighs at rho = 1, where it breaks ties
@@ -19,7 +19,7 @@ def alternating_plan(problem: RoundProblem, memory: Memory, stream: Stream) -> t
     return finish_plan(problem, best.best, "alternating", lower_bound=quick_bound(problem)), memory
 
 
-def _with_ties_broken(task: Task) -> Task:
+def _with_ties_broken(task: SetChoice) -> SetChoice:
     """At `rho = 1` a latency weight so small that it only chooses between sets of the same value."""
     if task.latency_weight > 0:
         return task

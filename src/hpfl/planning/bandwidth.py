@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.allocation import realise
 from hpfl.planning.deadline import ConvergenceError, Deadline, bound_s, earliest
 from hpfl.planning.demand import Split, slacks
-from hpfl.planning.link import LN2, link_curve
+from hpfl.planning.link_curve import LN2, link_curve
 from hpfl.planning.load import Load, for_each_chunk, load_of, ue_curve
-from hpfl.planning.outcome import Allocation, realise
-from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
+from hpfl.planning.problem import Allocation, RoundProblem
 
 CERTIFIED_GAP = 1e-6
 _EXPECTED_GAP = 1e-9
@@ -30,15 +31,15 @@ def allocate(problem: RoundProblem, scheduled: BoolArray) -> Allocation:
     """The bandwidth with which the scheduled edges finish earliest (P4), certified to `CERTIFIED_GAP`."""
     load = load_of(problem, scheduled)
     if not load.edges.size:
-        return _deliver(problem, scheduled, _Links.silent(problem), least_latency_s=0.0)
+        return _deliver(problem, scheduled, _Allotment.silent(problem), least_latency_s=0.0)
     _refuse_starved(problem, load)
     allocation = _allocate(problem, scheduled, load, sure=False)
-    if allocation.relative_gap > _EXPECTED_GAP:
+    if allocation.latency_gap > _EXPECTED_GAP:
         allocation = _allocate(problem, scheduled, load, sure=True)
-    if not allocation.relative_gap <= CERTIFIED_GAP:
+    if not allocation.latency_gap <= CERTIFIED_GAP:
         raise ConvergenceError(
             f"bandwidth for {load.edges.size} edges: finished in {allocation.round_latency_s:g} s, certified only to "
-            f"{allocation.relative_gap:g}; {CERTIFIED_GAP:g} was wanted"
+            f"{allocation.latency_gap:g}; {CERTIFIED_GAP:g} was wanted"
         )
     return allocation
 
@@ -47,9 +48,9 @@ def _allocate(problem: RoundProblem, scheduled: BoolArray, load: Load, *, sure: 
     floor_s = float(load.least_s.max())
     spare_s = floor_s - load.least_s
     found = earliest(load, spare_s, problem.bandwidth_hz, sure=sure)
-    links, split = _links(problem, load, found, spare_s)
+    allotted, split = _allotted(problem, load, found, spare_s)
     bound = max(found.bound_s, bound_s(split, spare_s, problem.bandwidth_hz))
-    return _deliver(problem, scheduled, links, least_latency_s=floor_s + bound)
+    return _deliver(problem, scheduled, allotted, least_latency_s=floor_s + bound)
 
 
 def _refuse_starved(problem: RoundProblem, load: Load) -> None:
@@ -66,7 +67,7 @@ def _refuse_starved(problem: RoundProblem, load: Load) -> None:
 
 
 @dataclass(frozen=True)
-class _Links:
+class _Allotment:
     """Hz and deadline multipliers of all UEs and edges, before they are fitted into the budget."""
 
     ue_hz: FloatArray
@@ -76,14 +77,14 @@ class _Links:
     price_s_per_hz: float
 
     @staticmethod
-    def silent(problem: RoundProblem) -> "_Links":
+    def silent(problem: RoundProblem) -> "_Allotment":
         N, K = problem.num_ues, problem.num_edges
-        return _Links(np.zeros(N), np.zeros(K), np.zeros(N), np.zeros(K), 0.0)
+        return _Allotment(np.zeros(N), np.zeros(K), np.zeros(N), np.zeros(K), 0.0)
 
 
-def _links(problem: RoundProblem, load: Load, found: Deadline, spare_s: FloatArray) -> tuple[_Links, Split]:
+def _allotted(problem: RoundProblem, load: Load, found: Deadline, spare_s: FloatArray) -> tuple[_Allotment, Split]:
     """Every link's Hz at the deadline and splits found, its multiplier, and the certifying lines."""
-    links = _Links.silent(problem)
+    allotted = _Allotment.silent(problem)
     phase_slack_s, backhaul_slack_s = slacks(load, found.slack_s + spare_s, found.logit)
     hz, phase_slope = np.zeros((2, load.edges.size))
 
@@ -92,7 +93,7 @@ def _links(problem: RoundProblem, load: Load, found: Deadline, spare_s: FloatArr
         curve = ue_curve(load, part, phase_slack_s)
         ue_hz = load.ue_snr_hz[part] * curve.bandwidth
         slope = ue_hz * (curve.decay / load.ue_least_s[part])
-        links.ue_hz[load.ues[part]], links.ue_weight[load.ues[part]] = ue_hz, slope
+        allotted.ue_hz[load.ues[part]], allotted.ue_weight[load.ues[part]] = ue_hz, slope
         starts = load.starts[segments] - part.start
         hz[load.fed[segments]] = np.add.reduceat(ue_hz, starts)
         phase_slope[load.fed[segments]] = np.add.reduceat(slope, starts)
@@ -101,35 +102,37 @@ def _links(problem: RoundProblem, load: Load, found: Deadline, spare_s: FloatArr
     curve = link_curve(np.maximum(backhaul_slack_s / load.backhaul_least_s, _TINY))
     backhaul_hz = load.backhaul_snr_hz * curve.bandwidth
     backhaul_slope = backhaul_hz * curve.decay / load.backhaul_least_s
-    links.edge_hz[load.edges] = backhaul_hz
+    allotted.edge_hz[load.edges] = backhaul_hz
     intercept = hz + backhaul_hz + phase_slope * phase_slack_s + backhaul_slope * backhaul_slack_s
     split = Split(hz + backhaul_hz, found.logit, np.maximum(phase_slope, backhaul_slope), intercept)
-    return _weighed(links, load, split.slope if found.slope is None else found.slope), split
+    return _weighed(allotted, load, split.slope if found.slope is None else found.slope), split
 
 
-def _weighed(links: _Links, load: Load, slope: FloatArray) -> _Links:
+def _weighed(allotted: _Allotment, load: Load, slope: FloatArray) -> _Allotment:
     """Slopes as multipliers: the price `1 / sum_k -D_k'`, and the deadlines' weights in units of it."""
     price = 1.0 / float(slope.sum())
-    links.ue_weight[:] *= price
-    links.edge_weight[load.edges] = price * slope
-    return replace(links, price_s_per_hz=price)
+    allotted.ue_weight[:] *= price
+    allotted.edge_weight[load.edges] = price * slope
+    return replace(allotted, price_s_per_hz=price)
 
 
-def _deliver(problem: RoundProblem, scheduled: BoolArray, links: _Links, *, least_latency_s: float) -> Allocation:
+def _deliver(
+    problem: RoundProblem, scheduled: BoolArray, allotted: _Allotment, *, least_latency_s: float
+) -> Allocation:
     """The allocation with all of the budget in use, and the times it really gives."""
-    total_hz = links.ue_hz.sum() + links.edge_hz.sum()
+    total_hz = allotted.ue_hz.sum() + allotted.edge_hz.sum()
     fit = problem.bandwidth_hz * (1.0 - _ROUNDING) / total_hz if total_hz > 0 else 0.0
-    ue_hz, edge_hz = links.ue_hz * fit, links.edge_hz * fit
+    ue_hz, edge_hz = allotted.ue_hz * fit, allotted.edge_hz * fit
     times = realise(problem, scheduled, ue_hz, edge_hz)
     latency_s = times.round_latency_s
     return Allocation(
         scheduled=scheduled,
         ue_bandwidth_hz=ue_hz,
         edge_bandwidth_hz=edge_hz,
+        times=times,
         least_latency_s=min(least_latency_s, latency_s),
-        relative_gap=max(0.0, (latency_s - least_latency_s) / latency_s) if latency_s > 0 else 0.0,
-        price_s_per_hz=links.price_s_per_hz,
-        edge_weight=links.edge_weight,
-        ue_weight=links.ue_weight,
-        **vars(times),
+        latency_gap=max(0.0, (latency_s - least_latency_s) / latency_s) if latency_s > 0 else 0.0,
+        price_s_per_hz=allotted.price_s_per_hz,
+        edge_weight=allotted.edge_weight,
+        ue_weight=allotted.ue_weight,
     )

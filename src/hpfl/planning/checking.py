@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.latency import upload_s as seconds_to_send
-from hpfl.planning.outcome import Times, finished
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.planning.allocation import finished
+from hpfl.planning.problem import Memory, Plan, RoundProblem, Times
+from hpfl.records import counted
 
 _ROUNDING = 1e-9  # of the budget, that sums of bandwidths may differ by
 _SAME = 1e-6  # of a time, a power, an energy or an objective, that a promise may be off
-_OF_UES = ("ue_bandwidth_hz", "ue_power_w", "upload_s")
-_OF_EDGES = ("edge_bandwidth_hz", "edge_upload_s", "edge_phase_s", "latency_s")
 _FIGURES = ("round_latency_s", "objective", "lower_bound", "relative_gap", "step_scale")
 
 
@@ -61,14 +61,12 @@ def _told(value: object) -> str:
 
 def _kinds(problem: RoundProblem, plan: Plan) -> Iterator[str]:
     """Arrays of the right lengths, numbers where numbers belong, known words."""
-    K, N = problem.num_edges, problem.num_ues
-    yield from _shaped("scheduled", plan.scheduled, K, "b", "truth values")
-    if plan.hears is not None:
-        yield from _shaped("hears", plan.hears, K, "b", "truth values")
-    for name in _OF_UES:
-        yield from _shaped(name, getattr(plan, name), N, "fiu", "numbers")
-    for name in _OF_EDGES:
-        yield from _shaped(name, getattr(plan, name), K, "fiu", "numbers")
+    count = {"edge": problem.num_edges, "ue": problem.num_ues}
+    for entry, value in counted(plan):
+        if value is not None or entry.default is not None:
+            of_truth = isinstance(entry.metadata.get("absent"), bool)
+            kinds, what = ("b", "truth values") if of_truth else ("fiu", "numbers")
+            yield from _shaped(entry.name, value, count[entry.metadata["per"]], kinds, what)
     for name in _FIGURES:
         value = getattr(plan, name)
         if not isinstance(value, Real):
@@ -137,7 +135,7 @@ def _times(problem: RoundProblem, plan: Plan, member: BoolArray) -> Iterator[str
     snr_hz = plan.ue_power_w * (problem.ue_gain / problem.ue_noise_w_per_hz)
     upload_s = seconds_to_send(np.where(member, problem.ue_bits, 0.0), plan.ue_bandwidth_hz, snr_hz)
     given = finished(
-        problem,
+        problem.links,
         plan.scheduled,
         member,
         upload_s=upload_s,

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpfl.planning.bandwidth import allocate
-from hpfl.planning.baselines import checked, quick_bound
-from hpfl.planning.outcome import finish_plan
-from hpfl.planning.problem import BoolArray, Memory, Plan, RoundProblem
+from hpfl.arrays import BoolArray
+from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.set_plans import checked, plan_for_set
 from hpfl.rng import Stream
 
 _CYCLE, _LAST = "cycle", "last"
@@ -49,6 +48,4 @@ def in_cycle(
 
 def _in_turn(problem: RoundProblem, chosen: tuple[BoolArray, Memory], planner: str) -> tuple[Plan, Memory]:
     scheduled, memory = chosen
-    allocation = allocate(problem, checked(problem, scheduled))
-    plan = finish_plan(problem, allocation, planner, lower_bound=quick_bound(problem))
-    return replace(plan, broadcast="all"), memory
+    return replace(plan_for_set(problem, checked(problem, scheduled), planner), broadcast="all"), memory

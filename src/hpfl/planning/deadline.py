@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hpfl.arrays import FloatArray
 from hpfl.planning.demand import Split, best_split, logit_step, mismatch, split_at
 from hpfl.planning.load import Load, Need
-from hpfl.planning.problem import FloatArray
 
 _MOST_STEPS = 60
 _MOST_STEPS_WITH_JUMPS = 12

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.load import Load, Need, need_at
-from hpfl.planning.problem import BoolArray, FloatArray
 
 _Parts = TypeVar("_Parts", "Split", Need)
 

@@ -8,21 +8,22 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hpfl.planning.fields import (
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.planning.ordering import by_edge
+from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.planning.rules import (
     EDGE_FIELDS,
     SKETCH,
     TOP_FIELDS,
     UE_FIELDS,
     Field,
-    Place,
+    PlaceName,
     ProblemError,
     column,
     shown,
 )
-from hpfl.planning.ordering import by_edge, with_ues
-from hpfl.planning.problem import FloatArray, IntArray, Plan, RoundProblem
 
-Row = dict[str, Any]
+JsonObject = dict[str, Any]
 
 _EDGE_OPTIONAL = frozenset({"id", "bits", "staleness", "noise_w_per_hz", "sketch"})
 _UE_OPTIONAL = frozenset({"id", "bits", "noise_w_per_hz", "energy_j"})
@@ -44,7 +45,7 @@ def problem_from_json(source: str | bytes | Mapping[str, Any]) -> RoundProblem:
 
 
 def _assemble(
-    numbers: dict[str, float], edges: list[Row], ues: list[Row], *, first: IntArray, ue_place: Place
+    numbers: dict[str, float], edges: list[JsonObject], ues: list[JsonObject], *, first: IntArray, ue_place: PlaceName
 ) -> RoundProblem:
     defaults = {"bits": numbers["model_bits"], "noise_w_per_hz": numbers["noise_w_per_hz"], "staleness": 0}
     edge = {key: _values(edges, key, field, _edge_place, defaults) for key, field in EDGE_FIELDS.items()}
@@ -75,7 +76,7 @@ def _assemble(
     )
 
 
-def _parse(text: str | bytes) -> Row:
+def _parse(text: str | bytes) -> JsonObject:
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         top = json.loads(decoded, object_pairs_hook=_row)
@@ -94,7 +95,7 @@ def _parse(text: str | bytes) -> Row:
     return top
 
 
-def _row(pairs: list[tuple[str, Any]]) -> Row:
+def _row(pairs: list[tuple[str, Any]]) -> JsonObject:
     """One JSON object; a key that comes twice leaves a mark, which is found where the object's place is known."""
     row: dict[Any, Any] = dict(pairs)
     if len(row) != len(pairs):
@@ -110,7 +111,7 @@ class _Twice:
         self.key = key
 
 
-def _list_of_rows(value: object, place: str) -> list[Row]:
+def _list_of_rows(value: object, place: str) -> list[JsonObject]:
     if not isinstance(value, list):
         raise ProblemError(f"{place} is {shown(value)}; a list of objects was wanted")
     if not value:
@@ -121,7 +122,7 @@ def _list_of_rows(value: object, place: str) -> list[Row]:
     return value
 
 
-def _check_rows(rows: list[Row], known: frozenset[str], optional: frozenset[str], place: Place) -> None:
+def _check_rows(rows: list[JsonObject], known: frozenset[str], optional: frozenset[str], place: PlaceName) -> None:
     """Every row has the keys it needs and no other; rows are compared by their few distinct sets of keys."""
     required = known - optional
     bad = {shape for shape in set(map(tuple, rows)) if not required <= set(shape) <= known}
@@ -151,16 +152,16 @@ def _name(key: object) -> str:
     return key if isinstance(key, str) and key.isidentifier() and len(key) <= 40 else shown(key)
 
 
-def _number(top: Row, key: str, field: Field) -> float:
+def _number(top: JsonObject, key: str, field: Field) -> float:
     return float(column([top[key]], field, lambda _: key)[0])
 
 
-def _values(rows: list[Row], key: str, field: Field, place: Place, defaults: dict[str, float]) -> FloatArray:
+def _values(rows: list[JsonObject], key: str, field: Field, place: PlaceName, defaults: dict[str, float]) -> FloatArray:
     default = defaults.get(key)
     return column([row.get(key, default) for row in rows], field, lambda index: f"{place(index)}.{key}")
 
 
-def _energies(ues: list[Row], place: Place) -> FloatArray | None:
+def _energies(ues: list[JsonObject], place: PlaceName) -> FloatArray | None:
     """Energy budgets in J, infinite where a UE has none; None where no UE has one."""
     having = [index for index, ue in enumerate(ues) if "energy_j" in ue]
     if not having:
@@ -171,7 +172,7 @@ def _energies(ues: list[Row], place: Place) -> FloatArray | None:
     return energy_j
 
 
-def _sketches(edges: list[Row]) -> FloatArray | None:
+def _sketches(edges: list[JsonObject]) -> FloatArray | None:
     if not any("sketch" in edge for edge in edges):
         return None
     for k, edge in enumerate(edges):
@@ -188,7 +189,7 @@ def _sketches(edges: list[Row]) -> FloatArray | None:
     return entries.reshape(len(edges), length)
 
 
-def _ids(rows: list[Row], first: IntArray, place: Place) -> tuple[str, ...]:
+def _ids(rows: list[JsonObject], first: IntArray, place: PlaceName) -> tuple[str, ...]:
     """Ids, by default a row's position among its siblings; rows `first[j]:first[j+1]` are siblings and must differ."""
     ids = [row.get("id") for row in rows]
     if set(map(type, ids)) != {str} or "" in ids:
@@ -205,7 +206,7 @@ def _ids(rows: list[Row], first: IntArray, place: Place) -> tuple[str, ...]:
     return tuple(named)
 
 
-def _refuse_twin(ids: list[str], low: int, high: int, place: Place) -> NoReturn:
+def _refuse_twin(ids: list[str], low: int, high: int, place: PlaceName) -> NoReturn:
     seen: dict[str, int] = {}
     for index in range(low, high):
         if ids[index] in seen:
@@ -219,7 +220,7 @@ def _edge_place(index: int) -> str:
     return f"edges[{index}]"
 
 
-def _ue_places(first: IntArray) -> Place:
+def _ue_places(first: IntArray) -> PlaceName:
     def place(index: int) -> str:
         edge = int(np.searchsorted(first, index, side="right")) - 1
         return f"edges[{edge}].ues[{index - int(first[edge])}]"
@@ -230,7 +231,7 @@ def _ue_places(first: IntArray) -> Place:
 def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[str, Any]:
     """The plan as the object `hpfl plan --json` prints: ids, Hz and seconds; null for the times of links left out."""
     problem, order = by_edge(problem)
-    plan = plan if order is None else with_ues(plan, order)
+    plan = plan if order is None else plan.of_ues(order)
     K = plan.scheduled.size
     first = np.searchsorted(problem.edge_of_ue, np.arange(K + 1)).tolist()
     edge_rows = zip(
@@ -258,7 +259,7 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
     }
 
 
-def _ue_rows(problem: RoundProblem, plan: Plan, first: list[int]) -> list[Row]:
+def _ue_rows(problem: RoundProblem, plan: Plan, first: list[int]) -> list[JsonObject]:
     positions = (str(i) for low, high in pairwise(first) for i in range(high - low))
     columns = zip(
         problem.ue_ids or positions,

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.planning.problem import APPLIED, BoolArray, FloatArray, Memory, RoundProblem
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.problem import APPLIED, Memory, RoundProblem
 
 _KEPT = 0.8  # of what earlier rounds say about the curvature and the loss, from one round to the next
 _TRUSTED = 1.0  # curvature above which the step is not shortened further: beta is taken to suit the mean of all edges
@@ -27,8 +28,6 @@ _TINY = 1e-300
 _EDGES, _PATH, _DEBT, _BEND, _REACH = "edges", "path", "debt", "bend", "reach"
 _RISE, _LOSS, _LEAST, _CEILING, _GRADIENT, _STEP = "rise", "loss", "least", "ceiling", "gradient", "step"
 _STRIDE, _PLANNED = "stride", "planned"
-UNPRICED = "unpriced"
-"""In the memory a run begins with: age has no price, and an old update is taken as if it were new."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +105,8 @@ class Estimate:
         return float(np.clip(best, 0.0, min(self.ceiling, 1.0 / (1.0 + self.curvature * age)))) if slope > 0 else 0.0
 
 
-def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
-    """The state of the loss, and the memory that knows this round's updates.
+def estimate(problem: RoundProblem, memory: Memory, *, unpriced: bool = False) -> tuple[Estimate, Memory]:
+    """The state of the loss, and the memory that knows this round's updates; `unpriced`, an old one is as a new one.
 
     A pending update computed `tau` rounds ago is the gradient of a model that has moved since: `u_k - q (moved)` is
     what it would be now, if the curvature were the same in all directions. Without sketches all updates are taken to
@@ -115,11 +114,10 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
     """
     updates = np.sqrt(problem.importance)[:, None] if problem.sketches is None else problem.sketches
     if len(memory.get(_PATH, ())) != updates.shape[1]:
-        memory = _blank(updates.shape[1], unpriced=bool(memory.get(UNPRICED)))
+        memory = _blank(updates.shape[1])
     memory = _settled(memory)
     travelled, edges, curve = _compared(problem, updates, memory)
     curvature = max(curve[_BEND] / curve[_REACH], 0.0) if curve[_REACH] > 0 else 0.0
-    unpriced = UNPRICED in memory
     now = updates if unpriced else updates - curvature * travelled
     gradient = now.mean(axis=0)
     watch = _watched(memory, gradient, curvature)
@@ -137,10 +135,9 @@ def estimate(problem: RoundProblem, memory: Memory) -> tuple[Estimate, Memory]:
     return found, {**memory, _EDGES: edges, **curve, **watch}
 
 
-def _blank(width: int, *, unpriced: bool) -> Memory:
+def _blank(width: int) -> Memory:
     """The memory of a run that has not begun."""
-    told = {UNPRICED: True} if unpriced else {}
-    return {_PATH: [0.0] * width, _DEBT: [0.0] * width, **told}
+    return {_PATH: [0.0] * width, _DEBT: [0.0] * width}
 
 
 def intended(problem: RoundProblem, memory: Memory, scheduled: BoolArray, step: float) -> Memory:

@@ -1,35 +1,38 @@
 """Planner `fastest`: the set that lowers the loss most per second (docs/fastest.md)."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hpfl.planning.bandwidth import allocate
-from hpfl.planning.baselines import quick_bound
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.estimates import Estimate, estimate, intended
 from hpfl.planning.hearing import hearing, spent
-from hpfl.planning.outcome import finish_plan
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.planning.ratio import best_set, seconds_of, typical_seconds
-from hpfl.planning.task import Task, task_of
+from hpfl.planning.set_choice import SetChoice, task_of
+from hpfl.planning.set_plans import plan_for_set
 from hpfl.rng import Stream
 
+if TYPE_CHECKING:
+    from hpfl.planning.planner_options import FastestOptions
 
-def fastest(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
+
+def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "FastestOptions") -> tuple[Plan, Memory]:
     """The set of greatest expected loss decrease per second, from sketches of all updates.
 
     Every edge hears of the new model whose hearing is worth the wait.
     """
     del stream
-    found, memory = estimate(problem, memory)
+    found, memory = estimate(problem, memory, unpriced=options.staleness_price == "none")
     scheduled, step = choose(without(task_of(problem), spent(problem, memory)), found)
-    plan = finish_plan(problem, allocate(problem, scheduled), "fastest", lower_bound=quick_bound(problem))
+    plan = plan_for_set(problem, scheduled, "fastest")
     hears, memory = hearing(problem, scheduled, memory, uploads_s=plan.round_latency_s, curvature=found.curvature)
     plan = replace(plan, step_scale=step, broadcast="all", hears=hears, noise_scale=found.noise_scale)
     return plan, intended(problem, memory, scheduled, step)
 
 
-def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
+def choose(task: SetChoice, found: Estimate) -> tuple[BoolArray, float]:
     """How many edges pay best now, then the set of that size that pays most of what is owed per second, and its step.
 
     A set with updates from older models takes the step that suits it, which may be none; no step goes much further than
@@ -47,7 +50,7 @@ def choose(task: Task, found: Estimate) -> tuple[BoolArray, float]:
     return scheduled, found.in_stride(scheduled, step)
 
 
-def without(task: Task, edges: BoolArray) -> Task:
+def without(task: SetChoice, edges: BoolArray) -> SetChoice:
     """The task of choosing among the other edges, and those that must upload."""
     allowed = task.allowed & (~edges | task.must)
     if not allowed.any():

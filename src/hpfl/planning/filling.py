@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hpfl.planning.link import link_curve
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.link_curve import link_curve
 from hpfl.planning.load import Load, Need, load_of, need_at, ue_curve
-from hpfl.planning.problem import BoolArray, FloatArray, RoundProblem
+from hpfl.planning.problem import RoundProblem
 
 _TOLERANCE = 1e-12
 _MOST_STEPS = 200

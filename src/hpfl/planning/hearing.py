@@ -6,7 +6,8 @@ which ages; one that has uploaded it has nothing to send until it hears again, a
 
 import numpy as np
 
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, RoundProblem
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.problem import Memory, RoundProblem
 
 _SINCE, _SPENT = "since", "spent"
 

@@ -2,14 +2,15 @@
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.allocation import finish_plan
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.deadline import starting_logit, starting_work
 from hpfl.planning.demand import best_split
 from hpfl.planning.load import load_of
-from hpfl.planning.outcome import Allocation, finish_plan
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
-from hpfl.planning.search import Found, solve
-from hpfl.planning.task import Task, task_of
+from hpfl.planning.problem import Allocation, Memory, Plan, RoundProblem
+from hpfl.planning.search import SearchResult, solve
+from hpfl.planning.set_choice import SetChoice, task_of
 from hpfl.rng import Stream
 
 
@@ -19,17 +20,17 @@ def joint_plan(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[P
     return finish_plan(problem, found.allocation, "joint", lower_bound=found.lower_bound), memory
 
 
-def joint(problem: RoundProblem) -> Found:
+def joint(problem: RoundProblem) -> SearchResult:
     """The best set of P2 with its allocation; at `rho = 1` the most important set, and of those the fastest."""
     task = task_of(problem)
     if problem.rho < 1.0:
         return solve(task)
     allocation = _most_important(task)
     objective = problem.objective(allocation.scheduled, allocation.round_latency_s)
-    return Found(allocation, objective, objective)
+    return SearchResult(allocation, objective, objective)
 
 
-def _most_important(task: Task) -> Allocation:
+def _most_important(task: SetChoice) -> Allocation:
     """The fastest of the sets of greatest value: edges tied for the last places are chosen by what they need.
 
     At a deadline `O` the fastest choice among edges of one value is those of least `D_k(O)`. Choosing by the need at

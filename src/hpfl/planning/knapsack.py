@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.nodes import Nodes
-from hpfl.planning.problem import BoolArray, FloatArray
 
 _NEVER = 1e250
 _MOST_PRICES = 40

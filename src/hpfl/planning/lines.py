@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.deadline import starting_logit, starting_work
 from hpfl.planning.demand import Split, best_split
 from hpfl.planning.load import Load
-from hpfl.planning.problem import BoolArray, FloatArray
 
 _LINKS_AT_ONCE = 1 << 14
 _BALANCED = 1e-5  # a line this far from touching loses as little

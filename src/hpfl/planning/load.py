@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hpfl.planning.fields import ProblemError
-from hpfl.planning.link import LN2, LinkCurve, energy_nats, link_curve
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray, RoundProblem
+from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.network.links import Links
+from hpfl.planning.link_curve import LN2, LinkCurve, energy_nats, link_curve
+from hpfl.planning.problem import RoundProblem
+from hpfl.planning.rules import ProblemError
 
 _LINKS_PER_CHUNK = 1 << 16  # few enough for the cache, enough to keep two threads busy
 _CHUNKS_FOR_TWO = 8  # from here on a second thread is worth its start
@@ -58,29 +60,30 @@ class Need(NamedTuple):
 
 def load_of(problem: RoundProblem, scheduled: BoolArray) -> Load:
     """The traffic of the scheduled edges; delivered links (0 bits) drop out, and edges that have none but those."""
-    if not problem.is_sorted:
-        raise ProblemError(_unsorted(problem.edge_of_ue))
-    sending = problem.ue_bits > 0
+    links, edge_of_ue = problem.links, problem.links.edge_of_ue
+    if not links.is_sorted:
+        raise ProblemError(_unsorted(edge_of_ue))
+    sending = links.ue_bits > 0
     if not scheduled.all():
-        sending &= scheduled[problem.edge_of_ue]
+        sending &= scheduled[edge_of_ue]
     ues = np.flatnonzero(sending)
-    every = ues.size == problem.num_ues
-    owner = problem.edge_of_ue if every else problem.edge_of_ue[ues]
-    first = np.searchsorted(owner, np.arange(problem.num_edges + 1))
+    every = ues.size == links.num_ues
+    owner = edge_of_ue if every else edge_of_ue[ues]
+    first = np.searchsorted(owner, np.arange(links.num_edges + 1))
     has_ues = first[1:] > first[:-1]
-    busy = scheduled & (has_ues | (problem.edge_bits > 0))
+    busy = scheduled & (has_ues | (links.edge_bits > 0))
     edges = np.flatnonzero(busy)
     starts, fed = first[:-1][has_ues], np.flatnonzero(has_ues[edges])
-    edge_of = owner if edges.size == problem.num_edges else (np.cumsum(busy) - 1)[owner]
-    ue_snr_hz = problem.ue_snr_hz if every else problem.ue_snr_hz[ues]
-    ue_least_s = (problem.ue_bits if every else problem.ue_bits[ues]) * LN2 / ue_snr_hz
-    earliest_s, nats_cap = _earliest(problem, ues, ue_least_s)
+    edge_of = owner if edges.size == links.num_edges else (np.cumsum(busy) - 1)[owner]
+    ue_snr_hz = links.ue_snr_hz if every else links.ue_snr_hz[ues]
+    ue_least_s = (links.ue_bits if every else links.ue_bits[ues]) * LN2 / ue_snr_hz
+    earliest_s, nats_cap = _earliest(links, ues, ue_least_s)
     least_phase_s = np.zeros(edges.size)
     if ues.size:
         least_phase_s[fed] = np.maximum.reduceat(earliest_s, starts)
     has_ues = has_ues[edges]
-    backhaul_snr_hz = problem.edge_snr_hz[edges]
-    backhaul_least_s = problem.edge_bits[edges] * LN2 / backhaul_snr_hz
+    backhaul_snr_hz = links.edge_snr_hz[edges]
+    backhaul_least_s = links.edge_bits[edges] * LN2 / backhaul_snr_hz
     has_backhaul = backhaul_least_s > 0
     with np.errstate(invalid="ignore"):  # infinite where a budget can never suffice
         spare_s = least_phase_s[edge_of] - earliest_s
@@ -126,13 +129,13 @@ def _chunks(starts: IntArray, num_ues: int) -> tuple[tuple[slice, slice], ...]:
     )
 
 
-def _earliest(problem: RoundProblem, ues: IntArray, least_s: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+def _earliest(links: Links, ues: IntArray, least_s: FloatArray) -> tuple[FloatArray, FloatArray | None]:
     """When each UE can have delivered at the earliest, and the `y` where its energy budget binds."""
-    compute_s = problem.compute_s if ues.size == problem.num_ues else problem.compute_s[ues]
+    compute_s = links.compute_s if ues.size == links.num_ues else links.compute_s[ues]
     earliest_s = compute_s + least_s
-    if problem.ue_energy_j is None:
+    if links.ue_energy_j is None:
         return earliest_s, None
-    nats_cap = energy_nats(least_s, problem.ue_power_w[ues], problem.ue_energy_j[ues])
+    nats_cap = energy_nats(least_s, links.ue_power_w[ues], links.ue_energy_j[ues])
     return np.where(nats_cap > 0, earliest_s, np.inf), nats_cap
 
 

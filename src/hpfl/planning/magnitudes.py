@@ -2,24 +2,25 @@
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from hpfl.planning.deadline import ConvergenceError
-from hpfl.planning.link import LN2
+from hpfl.planning.link_curve import LN2
 from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.rng import Stream
 
 
-def within_float64(planner: Planner) -> Planner:
+def within_float64(planner: Callable[..., tuple[Plan, Memory]]) -> Planner:
     """The planner, which raises `ConvergenceError` where a number of its arithmetic leaves the range of float64."""
 
     @functools.wraps(planner)
-    def plan(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
+    def plan(problem: RoundProblem, memory: Memory, stream: Stream, **options: Any) -> tuple[Plan, Memory]:
         with refused_beyond_float64(problem):
-            made, kept = planner(problem, memory, stream)
+            made, kept = planner(problem, memory, stream, **options)
             if not math.isfinite(made.round_latency_s):
                 raise OverflowError("a bandwidth vanished")
         return made, kept

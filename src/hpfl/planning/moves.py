@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.lines import Lines, tangents
 from hpfl.planning.load import Load, load_of
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+from hpfl.planning.set_choice import Incumbent, SetChoice
 from hpfl.planning.solo import solo_slack_s
-from hpfl.planning.task import Incumbent, Task
 
 MOST_MOVES = 200
 _STARTS = 6
@@ -35,7 +35,7 @@ def alternate(best: Incumbent) -> None:
     descend(best, most_moves=MOST_MOVES)
 
 
-def lines_around(task: Task, latency_s: float) -> Lines:
+def lines_around(task: SetChoice, latency_s: float) -> Lines:
     """Lines that touch around a deadline, and one so late that every edge has its own."""
     load = load_of(task.problem, task.allowed)
     around_s = latency_s if latency_s > 0 else _earliest_s(load, task.problem.bandwidth_hz)
@@ -44,7 +44,7 @@ def lines_around(task: Task, latency_s: float) -> Lines:
     return _touching(task, load, points_s)
 
 
-def _touching(task: Task, load: Load, points_s: FloatArray) -> Lines:
+def _touching(task: SetChoice, load: Load, points_s: FloatArray) -> Lines:
     return tangents(load, task.allowed, points_s, cells_s=(points_s, points_s), bandwidth_hz=task.problem.bandwidth_hz)
 
 
@@ -55,7 +55,7 @@ def _earliest_s(load: Load, bandwidth_hz: float) -> float:
     return float((load.least_s + solo_slack_s(load, bandwidth_hz)[0]).min())
 
 
-def _starts(task: Task, latest_s: float) -> list[BoolArray]:
+def _starts(task: SetChoice, latest_s: float) -> list[BoolArray]:
     """At each of several deadlines the best set that takes edges in order of value per Hz, judged by the lines."""
     load = load_of(task.problem, task.allowed)
     earliest_s = _earliest_s(load, task.problem.bandwidth_hz)
@@ -64,7 +64,7 @@ def _starts(task: Task, latest_s: float) -> list[BoolArray]:
     return [_by_worth(task, lines, float(deadline_s)) for deadline_s in points_s]
 
 
-def _by_worth(task: Task, lines: Lines, deadline_s: float) -> BoolArray:
+def _by_worth(task: SetChoice, lines: Lines, deadline_s: float) -> BoolArray:
     """The best set that takes allowed edges by value per Hz; those too slow for the deadline come last."""
     need_hz = np.maximum(lines.intercept - lines.slope * deadline_s, 0.0).max(axis=0)
     worth = task.values / (need_hz + 1e-9 * task.problem.bandwidth_hz)

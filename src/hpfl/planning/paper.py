@@ -9,10 +9,11 @@ none passes the threshold (row 6); an edge at the staleness bound uploads (row 7
 
 import numpy as np
 
-from hpfl.planning.baselines import checked, plan_with_bandwidth
+from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.allocation import realise
 from hpfl.planning.filling import fill_at_equal_speed
-from hpfl.planning.outcome import realise
-from hpfl.planning.problem import BoolArray, FloatArray, Memory, Plan, RoundProblem
+from hpfl.planning.problem import Memory, Plan, RoundProblem
+from hpfl.planning.set_plans import checked, plan_with_bandwidth
 from hpfl.rng import Stream
 
 _SAME = 1e-9  # of the terms of a score, what filling leaves between edges that end together

@@ -14,24 +14,31 @@ from hpfl.planning.magnitudes import refused_beyond_float64, within_float64
 from hpfl.planning.ordering import as_given, by_edge
 from hpfl.planning.paper import paper
 from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
-from hpfl.planning.scripted import scripted
+from hpfl.planning.scripted import reads_of_script, scripted
 from hpfl.registry import Registry
 from hpfl.rng import Streams
 
-PLANNERS: Registry[Planner] = Registry("planner")
-PLANNERS.register("joint")(within_float64(joint_plan))
-PLANNERS.register("alternating")(within_float64(alternating_plan))
-PLANNERS.register("paper")(within_float64(paper))
-PLANNERS.register("full")(within_float64(full))
-PLANNERS.register("random")(within_float64(random))
-PLANNERS.register("shpfl")(within_float64(shpfl))
-PLANNERS.register("round-robin")(within_float64(round_robin))
-PLANNERS.register("random-cycle")(within_float64(random_cycle))
-PLANNERS.register("scripted")(within_float64(scripted))
-PLANNERS.register("fastest")(within_float64(fastest))
+PLANNERS: Registry[Planner] = Registry(
+    "planner", traits={"sketches": False, "reads": None}, called=("problem", "memory", "stream")
+)
+"""Trait `sketches`: UEs send sketches of their updates before a round is planned. Trait `reads`: which of the keys
+`rho`, `phi` and `max_edges` matter to it, as a tuple or a function of its options to one (None: they all may)."""
 
-SKETCHING = frozenset({"fastest"})
-"""Planners to which UEs send sketches of their updates before a round is planned."""
+_WEIGHED = ("rho", "phi", "max_edges")
+PLANNERS.register("joint", reads=_WEIGHED)(within_float64(joint_plan))
+PLANNERS.register("alternating", reads=_WEIGHED)(within_float64(alternating_plan))
+PLANNERS.register("paper", reads=_WEIGHED)(within_float64(paper))
+PLANNERS.register("full", reads=())(within_float64(full))
+PLANNERS.register("random", reads=("max_edges",))(within_float64(random))
+PLANNERS.register("shpfl", reads=("max_edges",))(within_float64(shpfl))
+PLANNERS.register("round-robin", reads=())(within_float64(round_robin))
+PLANNERS.register("random-cycle", reads=())(within_float64(random_cycle))
+PLANNERS.register("scripted", options="hpfl.planning.planner_options:ScriptedOptions", reads=reads_of_script)(
+    within_float64(scripted)
+)
+PLANNERS.register(
+    "fastest", options="hpfl.planning.planner_options:FastestOptions", sketches=True, reads=("max_edges",)
+)(within_float64(fastest))
 
 
 @overload
@@ -84,9 +91,9 @@ def plan(
 
 
 def name_of(planner: Planner) -> str:
-    """What a planner is called: as it is registered, or else as a function."""
-    found = (name for name in PLANNERS if PLANNERS.get(name) is planner)
-    return next(found, getattr(planner, "__name__", type(planner).__name__))
+    """What a planner is called: as it is registered, with whatever options, or else as a function."""
+    made = getattr(planner, "func", planner)  # of one that has been given its options
+    return PLANNERS.name_of(made) or str(getattr(made, "__name__", type(made).__name__))
 
 
 def certified(problem: RoundProblem, made: Plan) -> Plan:

@@ -2,28 +2,35 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpfl.planning.arrays import usable
+from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.flattened import flattened
+from hpfl.network.links import Links
+from hpfl.planning.problem_arrays import usable
+from hpfl.records import PER_EDGE, PER_UE, Index, taken
 from hpfl.rng import Stream
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Memory = Mapping[str, Any]
 APPLIED = "applied"
 """In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
 
+if TYPE_CHECKING:  # to a type checker, what can be read like another record is one
+    _LikeLinks = Links
+else:
+    _LikeLinks = object
 
+
+@flattened("links", Links)
 @dataclass(frozen=True, kw_only=True)
-class RoundProblem:
+class RoundProblem(_LikeLinks):
     """One round of planning: K edges and N UEs (paper, problem P2); units in names.
 
+    The radio and the work left are its `links`, which may be given and read as such or array by array (`edge_gain`).
     Whatever NumPy reads as numbers will do, and is checked (`ProblemError`) unless it is `trusted`, as what the round
     itself makes of a configuration that was checked. Planners take UEs sorted by edge; `hpfl.plan` takes any order.
     """
@@ -33,29 +40,25 @@ class RoundProblem:
     phi: float
     max_edges: int
     staleness_bound: int
-    edge_gain: FloatArray
-    edge_power_w: FloatArray
-    edge_noise_w_per_hz: FloatArray
-    edge_bits: FloatArray
-    importance: FloatArray
-    staleness: IntArray
-    edge_of_ue: IntArray
-    ue_gain: FloatArray
-    ue_power_w: FloatArray
-    ue_noise_w_per_hz: FloatArray
-    ue_bits: FloatArray
-    compute_s: FloatArray
-    ue_energy_j: FloatArray | None = None
-    sketches: FloatArray | None = None
+    links: Links
+    importance: FloatArray = field(metadata=PER_EDGE)
+    staleness: IntArray = field(metadata=PER_EDGE)
+    sketches: FloatArray | None = field(default=None, metadata=PER_EDGE)
     overhead_s: float = 0.0  # what the round takes before and beside its uploads, whoever is scheduled
-    renewal_s: FloatArray | None = None  # what each edge's UEs need to compute on a new model, where that comes first
-    edge_ids: tuple[str, ...] | None = None
-    ue_ids: tuple[str, ...] | None = None
+    renewal_s: FloatArray | None = field(default=None, metadata=PER_EDGE)  # to compute on a new model, where first
+    edge_ids: tuple[str, ...] | None = field(default=None, metadata=PER_EDGE)
+    ue_ids: tuple[str, ...] | None = field(default=None, metadata=PER_UE)
     trusted: InitVar[bool] = False
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Any) -> None: ...
 
     def __post_init__(self, trusted: bool) -> None:
         if not trusted:
-            for name, value in usable(vars(self)).items():
+            made = usable(self)
+            of_links = {entry.name: made.pop(entry.name) for entry in fields(self.links) if entry.name in made}
+            for name, value in {**made, "links": replace(self.links, **of_links)}.items():
                 object.__setattr__(self, name, value)
 
     @classmethod
@@ -65,35 +68,19 @@ class RoundProblem:
 
         return problem_from_json(source)
 
-    @property
-    def num_edges(self) -> int:
-        """Number of edges K."""
-        return self.importance.size
+    def of_edges(self, edges: IntArray | BoolArray) -> "RoundProblem":
+        """The same problem over these edges, numbered anew in this order, and the UEs under them; edges keep names."""
+        named = replace(self, edge_ids=self.names, trusted=True)
+        return replace(named, **taken(named, edges=edges, ues=self.links.ues_under(edges)), trusted=True)
 
-    @property
-    def num_ues(self) -> int:
-        """Number of UEs N."""
-        return self.ue_bits.size
+    def of_ues(self, order: Index) -> "RoundProblem":
+        """The same problem with these UEs, in this order."""
+        return replace(self, **taken(self, ues=order), trusted=True)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What the edges are called: their ids, or where they have none their numbers."""
         return self.edge_ids or tuple(str(edge) for edge in range(self.num_edges))
-
-    @cached_property
-    def is_sorted(self) -> bool:
-        """Whether the UEs come edge by edge, in the edges' order."""
-        return bool((self.edge_of_ue[1:] >= self.edge_of_ue[:-1]).all())
-
-    @cached_property
-    def ue_snr_hz(self) -> FloatArray:
-        """`s = p h / N_0` of every UE's link at its full power, in Hz."""
-        return self.ue_power_w * (self.ue_gain / self.ue_noise_w_per_hz)
-
-    @cached_property
-    def edge_snr_hz(self) -> FloatArray:
-        """`s = p h / N_0` of every edge's backhaul, in Hz."""
-        return self.edge_power_w * (self.edge_gain / self.edge_noise_w_per_hz)
 
     @cached_property
     def must(self) -> BoolArray:
@@ -130,32 +117,84 @@ class RoundProblem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Times:
+    """Powers and times of an allotment; NaN times and no power for links of edges left out."""
+
+    ue_power_w: FloatArray = field(metadata=PER_UE)
+    upload_s: FloatArray = field(metadata=PER_UE)
+    edge_upload_s: FloatArray = field(metadata={**PER_EDGE, "absent": np.nan})
+    edge_phase_s: FloatArray = field(metadata={**PER_EDGE, "absent": np.nan})
+    latency_s: FloatArray = field(metadata={**PER_EDGE, "absent": np.nan})
+    round_latency_s: float
+
+
+if TYPE_CHECKING:
+    _LikeTimes = Times
+else:
+    _LikeTimes = object
+
+
+@flattened("times", Times)
+@dataclass(frozen=True, kw_only=True)
+class Allocation(_LikeTimes):
+    """Bandwidth of a set and what it yields; 0 Hz and NaN times for edges left out.
+
+    An exact one (`allocate`) has more to say. No bandwidth lets the set finish before `least_latency_s`, which is less
+    than its latency by the share `latency_gap`. `price_s_per_hz` is `-dO/dB`; `edge_weight` and `ue_weight` are the
+    multipliers of the deadlines: the part of `O` that one second less of work on that edge's backhaul, or by that UE,
+    would save.
+    """
+
+    scheduled: BoolArray = field(metadata={**PER_EDGE, "absent": False})
+    ue_bandwidth_hz: FloatArray = field(metadata=PER_UE)
+    edge_bandwidth_hz: FloatArray = field(metadata={**PER_EDGE, "absent": 0.0})
+    times: Times
+    least_latency_s: float = 0.0
+    latency_gap: float = 1.0
+    price_s_per_hz: float = 0.0
+    edge_weight: FloatArray | None = field(default=None, metadata={**PER_EDGE, "absent": 0.0})
+    ue_weight: FloatArray | None = field(default=None, metadata=PER_UE)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Any) -> None: ...
+
+
+if TYPE_CHECKING:
+    _LikeAllocation = Allocation
+else:
+    _LikeAllocation = object
+
+
+@flattened("allocation", Allocation)
+@dataclass(frozen=True, kw_only=True)
+class Plan(_LikeAllocation):
     """Every decision of a round. Links of unscheduled edges have 0 Hz and NaN times.
 
-    `step_scale` multiplies the outer step; `broadcast` is who should hear of the new model, where the configuration
-    leaves that open (None: no wish), where that is "all" only those that `hears` marks (None: every one); `noise_scale`
-    is the noise between edges over the signal, where it was estimated.
+    Who uploads, with how many Hz and how long it takes is its `allocation`, which may be given and read as such or
+    array by array (`scheduled`, `upload_s`). `step_scale` multiplies the outer step; `broadcast` is who should hear of
+    the new model, where the configuration leaves that open (None: no wish), where that is "all" only those that `hears`
+    marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated.
     """
 
     planner: str
-    scheduled: BoolArray
-    ue_bandwidth_hz: FloatArray
-    edge_bandwidth_hz: FloatArray
-    ue_power_w: FloatArray
-    upload_s: FloatArray
-    edge_upload_s: FloatArray
-    edge_phase_s: FloatArray
-    latency_s: FloatArray
-    round_latency_s: float
+    allocation: Allocation
     objective: float
     lower_bound: float
     relative_gap: float
     exceeds_cap: bool = False
     step_scale: float = 1.0
     broadcast: Literal["scheduled", "all"] | None = None
-    hears: BoolArray | None = None
+    hears: BoolArray | None = field(default=None, metadata={**PER_EDGE, "absent": True})
     noise_scale: float | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Any) -> None: ...
+
+    def of_ues(self, order: Index) -> "Plan":
+        """The same plan with these UEs, in this order."""
+        return replace(self, **taken(self, ues=order))
 
 
 Planner = Callable[[RoundProblem, Memory, Stream], tuple[Plan, Memory]]

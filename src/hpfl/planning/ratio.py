@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+from hpfl.planning.set_choice import SetChoice
 from hpfl.planning.solo import solo_slack_s
-from hpfl.planning.task import Task
 
 _CELLS = 16
 _PATIENCE = 4  # edges added without improvement before growing a set is given up
@@ -42,7 +42,7 @@ class Seconds:
         return np.maximum(self.overhead_s + uploads_s, _SHORTEST_S)
 
 
-def seconds_of(task: Task) -> Seconds:
+def seconds_of(task: SetChoice) -> Seconds:
     """The table of a round, from the fastest edge alone to all edges together."""
     problem = task.problem
     load = load_of(problem, task.allowed)
@@ -55,7 +55,7 @@ def seconds_of(task: Task) -> Seconds:
     return Seconds(lines=lines, bandwidth_hz=problem.bandwidth_hz, overhead_s=problem.overhead_s)
 
 
-def typical_seconds(task: Task, seconds: Seconds) -> tuple[FloatArray, FloatArray]:
+def typical_seconds(task: SetChoice, seconds: Seconds) -> tuple[FloatArray, FloatArray]:
     """Numbers of edges to choose between, and how long a round with so many takes on average over the edges."""
     least, most = max(task.least, 1), max(task.most, task.least, 1)
     sizes = np.unique(np.geomspace(least, most, min(most - least + 1, _MOST_SIZES)).round().astype(np.int64))
@@ -70,7 +70,7 @@ def typical_seconds(task: Task, seconds: Seconds) -> tuple[FloatArray, FloatArra
     return sizes.astype(np.float64), means
 
 
-def best_set(task: Task, score: Score) -> BoolArray:
+def best_set(task: SetChoice, score: Score) -> BoolArray:
     """A set no add, drop or swap improves, grown edge by edge from the `must` edges, or from the best single one."""
     chosen = _grown(task, score)
     best = float(score(chosen[None])[0])
@@ -86,7 +86,7 @@ def best_set(task: Task, score: Score) -> BoolArray:
     return chosen
 
 
-def _grown(task: Task, score: Score) -> BoolArray:
+def _grown(task: SetChoice, score: Score) -> BoolArray:
     """The best of the sets met when the best edge is added again and again."""
     current = task.must.copy()
     best, best_score, idle = current, -np.inf, 0
@@ -105,11 +105,11 @@ def _grown(task: Task, score: Score) -> BoolArray:
     return best
 
 
-def _with_one_more(task: Task, current: BoolArray) -> BoolArray:
+def _with_one_more(task: SetChoice, current: BoolArray) -> BoolArray:
     return _toggled(current, np.flatnonzero(task.allowed & ~current))
 
 
-def _neighbours(task: Task, chosen: BoolArray) -> BoolArray:
+def _neighbours(task: SetChoice, chosen: BoolArray) -> BoolArray:
     """All sets one add, one drop or one swap away."""
     free, loose = np.flatnonzero(task.allowed & ~chosen), np.flatnonzero(chosen & ~task.must)
     moves = []

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.knapsack import Bounded, Knapsack, bound_nodes
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
 from hpfl.planning.moves import alternate, descend
 from hpfl.planning.nodes import Nodes
-from hpfl.planning.outcome import Allocation
-from hpfl.planning.problem import BoolArray, FloatArray, IntArray
+from hpfl.planning.problem import Allocation
+from hpfl.planning.set_choice import Incumbent, SetChoice
 from hpfl.planning.solo import solo_slack_s
-from hpfl.planning.task import Incumbent, Task
 
 EXACT_UP_TO = 20  # edges; beyond, the search may stop at its step limit
 _CELLS = 16
@@ -33,7 +33,7 @@ _LOOKS = 2  # sets looked at after each round of bounds
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The best set's allocation, its objective, and a bound on every set's."""
 
     allocation: Allocation
@@ -41,7 +41,7 @@ class Found:
     lower_bound: float
 
 
-def solve(task: Task) -> Found:
+def solve(task: SetChoice) -> SearchResult:
     """The best set, certified; exact for up to `EXACT_UP_TO` edges."""
     best = Incumbent(task)
     ceiling = task.most_valuable()
@@ -52,7 +52,7 @@ def solve(task: Task) -> Found:
     bound = _search(best, low_s, high_s) if low_s < high_s else np.inf
     if bound < best.cutoff:  # the search ended early: be no worse than the descent by single moves
         alternate(best)
-    return Found(best.best, best.objective, min(best.floor, best.cutoff, bound))
+    return SearchResult(best.best, best.objective, min(best.floor, best.cutoff, bound))
 
 
 def _first_looks(best: Incumbent) -> float:
@@ -161,7 +161,7 @@ def _branch(best: Incumbent, nodes: Nodes, lines: Lines) -> float:
     return float(nodes.bound.min(initial=np.inf))
 
 
-def _twins(task: Task, lines: Lines) -> IntArray:
+def _twins(task: SetChoice, lines: Lines) -> IntArray:
     """A number for every edge, the same for edges of the same value and the same need."""
     mantissa, exponent = np.frexp(np.vstack([task.values, lines.intercept[-1], lines.slope[-1]]))
     rounded = np.ldexp(np.round(mantissa * 2.0**36), exponent)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from hpfl.arrays import FloatArray
 from hpfl.planning.deadline import ConvergenceError, edge_work, foresee, starting_logit, starting_work
 from hpfl.planning.demand import best_split, logit_step, split_at
 from hpfl.planning.load import Load
-from hpfl.planning.problem import FloatArray
 
 _MOST_STEPS = 200
 

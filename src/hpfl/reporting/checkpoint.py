@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 
 from hpfl.reporting import atomic
-from hpfl.training.state import TrainState
+from hpfl.training.state import UNLESS_EMPTY, TrainState
+from hpfl.training.written_state import UnwritableError, put_together, taken_apart
 
 FORMAT = "hpfl checkpoint 1"
 MAX_HEADER_BYTES = 64 * 2**20
@@ -47,7 +47,10 @@ class Loaded:
 
 def save_checkpoint(folder: Path, state: TrainState, *, fingerprint: str, keep: int = 2) -> Path:
     """Write `state` at once, then prune all but the `keep` newest; a crash leaves the previous ones untouched."""
-    tensors, fields = _taken_apart(state)
+    try:
+        tensors, fields = _taken_apart(state)
+    except UnwritableError as error:
+        raise CheckpointError(str(error)) from error
     header = json.dumps({"format": FORMAT, "fingerprint": fingerprint, "fields": fields})
     if len(header) > MAX_HEADER_BYTES:
         raise CheckpointError(f"planner memory takes {len(header)} bytes as JSON; {MAX_HEADER_BYTES} are allowed")
@@ -116,60 +119,15 @@ def _taken_apart(state: TrainState) -> tuple[dict[str, torch.Tensor], dict[str, 
     """Tensors and arrays by name, `field` or `field/key`, and for each field what it was or its value as JSON."""
     tensors: dict[str, torch.Tensor] = {}
     fields: dict[str, Any] = {}
-    for name in (field.name for field in dataclasses.fields(state)):
-        value = getattr(state, name)
-        if isinstance(value, torch.Tensor):
-            tensors[name] = value.detach().to("cpu", copy=True).contiguous()
-            fields[name] = {"kind": "tensor"}
-        elif isinstance(value, np.ndarray):
-            tensors[name] = _as_tensor(value, name)
-            fields[name] = {"kind": "array"}
-        elif _holds_arrays(value):
-            tensors |= {f"{name}/{key}": _as_tensor(array, f"{name}/{key}") for key, array in value.items()}
-            fields[name] = {"kind": "arrays", "keys": list(value)}
-        else:
-            fields[name] = {"kind": "json", "value": _as_json(value, name)}
+    for field in dataclasses.fields(state):
+        value = getattr(state, field.name)
+        if UNLESS_EMPTY not in field.metadata or value:
+            fields[field.name] = taken_apart(field.name, value, tensors)
     return tensors, fields
 
 
 def _put_together(tensors: Mapping[str, torch.Tensor], fields: Mapping[str, Any]) -> TrainState:
-    return TrainState(**{name: _restored(name, tensors, spec) for name, spec in fields.items()})
-
-
-def _restored(name: str, tensors: Mapping[str, torch.Tensor], spec: Mapping[str, Any]) -> Any:
-    match spec["kind"]:
-        case "tensor":
-            return tensors[name]
-        case "array":
-            return tensors[name].numpy()
-        case "arrays":
-            return {key: tensors[f"{name}/{key}"].numpy() for key in spec["keys"]}
-        case "json":
-            return spec["value"]
-        case other:
-            raise ValueError(f"field {name!r} is of unknown kind {other!r}")
-
-
-def _holds_arrays(value: Any) -> bool:
-    return isinstance(value, Mapping) and bool(value) and all(isinstance(v, np.ndarray) for v in value.values())
-
-
-def _as_tensor(array: np.ndarray, where: str) -> torch.Tensor:
-    try:
-        return torch.from_numpy(np.array(array, order="C"))
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{where} has type {array.dtype}, which a checkpoint cannot hold") from error
-
-
-def _as_json(value: Any, where: str) -> Any:
-    """`value` if JSON gives it back as itself: a tuple would return as a list, and a resumed run might differ."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list):
-        return [_as_json(item, f"{where}[{index}]") for index, item in enumerate(value)]
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: _as_json(item, f"{where}[{key!r}]") for key, item in value.items()}
-    raise CheckpointError(f"{where} is {type(value).__name__} {value!r:.60}; JSON gives back only its own types")
+    return TrainState(**{name: put_together(name, note, tensors) for name, note in fields.items()})
 
 
 def _checkpoints(folder: Path) -> dict[int, Path]:

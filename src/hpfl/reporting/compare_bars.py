@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
 from hpfl.reporting.groups import Group
 from hpfl.reporting.intervals import Interval
-from hpfl.reporting.runs import FloatArray, RunView, common_time_word
+from hpfl.reporting.runs import RunView, common_time_word
 from hpfl.reporting.ways import Way, Ways
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
 from hpfl.reporting.compare_bars import distributions, equation
 from hpfl.reporting.groups import Group
-from hpfl.reporting.runs import FloatArray, common_time_word
+from hpfl.reporting.runs import common_time_word
 from hpfl.reporting.targets import ACCURACY, LOSS, Target
 from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, metric_of, ratio
 from hpfl.reporting.why import factor_text
@@ -29,7 +30,7 @@ _LABEL_IN = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class Curve:
     """Accuracy over time: of one run, or the mean over seeds with the lowest and the highest of them."""
 
     time_s: FloatArray
@@ -56,19 +57,19 @@ def compare_figure(groups: Sequence[Group], ways: Sequence[Ways], path: Path, *,
         return style.save(figure, path)
 
 
-def course(group: Group, metric: str = ACCURACY) -> Course:
+def course(group: Group, metric: str = ACCURACY) -> Curve:
     """One run as it was evaluated; several at the moments at which any of them was, while all of them ran."""
     each = [view.evaluated(metric) for view in group.runs]
     finals = [level[-1] for _, level in each if len(level)]
     final = float(np.mean(finals)) if len(finals) == len(each) else None
     if final is None or len(each) == 1:
         time_s, level = each[0] if final is not None else (np.empty(0), np.empty(0))
-        return Course(time_s=time_s, level=level, low=level, high=level, final=final)
+        return Curve(time_s=time_s, level=level, low=level, high=level, final=final)
     moments = np.unique(np.concatenate([time_s for time_s, _ in each]))
     begin, end = max(time_s[0] for time_s, _ in each), min(time_s[-1] for time_s, _ in each)
     moments = moments[(moments >= begin) & (moments <= end)]
     values = np.stack([np.interp(moments, time_s, level) for time_s, level in each])
-    return Course(
+    return Curve(
         time_s=moments, level=values.mean(axis=0), low=values.min(axis=0), high=values.max(axis=0), final=final
     )
 
@@ -168,7 +169,7 @@ def _say_what_bands_are(axes: "Axes") -> None:
     )  # fmt: skip
 
 
-def _draw_course(axes: "Axes", of: Course, index: int, unit_s: float, *, single: bool, faint: bool) -> None:
+def _draw_course(axes: "Axes", of: Curve, index: int, unit_s: float, *, single: bool, faint: bool) -> None:
     look: dict[str, Any] = {"color": style.colour(index), "linestyle": style.dash(index)}
     markers: dict[str, Any] = {"marker": "o", "markersize": 2.4} if single and not faint else {}
     axes.plot(of.time_s / unit_s, of.level, **look, **markers)
@@ -187,7 +188,7 @@ def _shown_s(groups: Sequence[Group], ways: Sequence[Ways]) -> float:
     return 1.5 * max(arrived_s)
 
 
-def _name_lines(axes: "Axes", groups: Sequence[Group], courses: Sequence[Course], metric: str) -> None:
+def _name_lines(axes: "Axes", groups: Sequence[Group], courses: Sequence[Curve], metric: str) -> None:
     shown = formats.share if metric == ACCURACY else formats.number
     entries = [
         (each.final, f"{group.label} {shown(each.final)}", style.colour(index))

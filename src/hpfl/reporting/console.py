@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +15,8 @@ from rich.text import Text
 
 from hpfl.reporting import formats
 from hpfl.training.record import RoundRecord
+from hpfl.training.state import TrainState
+from hpfl.training.watching import Watcher
 
 SILENCE_S = 5.0
 """Without a terminal, rounds between evaluations are mentioned no more often than this."""
@@ -24,7 +27,7 @@ _EDGES_SHOWN = 60
 _LONG_LOSS = 1e5
 
 
-class RunDisplay:
+class RunDisplay(Watcher):
     """Watches one run. A context manager; errors and Ctrl-C pass through, and the terminal is left as it was."""
 
     def __init__(
@@ -37,28 +40,27 @@ class RunDisplay:
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         self.console = console or Console()
-        self._total, self._quiet, self._title, self._stopwatch = total_rounds, quiet, title, stopwatch
+        self._quiet, self._title, self._stopwatch = quiet, title, stopwatch
         self._live: Live | None = None
-        self._record: RoundRecord | None = None
-        self._evaluated: RoundRecord | None = None
-        self._accuracies: list[float] = []
-        self._num_edges = 0
-        self._began = stopwatch()
-        self._ticks: deque[tuple[float, int]] = deque(maxlen=50)
-        self._last_line_s, self._last_line_round = self._began, 0
+        self._seen = _Seen(total_rounds, stopwatch())
+        self._last_line_s, self._last_line_round = self._seen.began_s, 0
 
     @property
     def is_live(self) -> bool:
         """Whether there is a terminal to draw on."""
         return self.console.is_terminal and not self.console.is_dumb_terminal and not self._quiet
 
+    def round(self, state: TrainState, record: RoundRecord) -> None:
+        """Show a round that has been played."""
+        self.update(record)
+
     def update(self, record: RoundRecord) -> None:
         """Take notice of a round that has been played."""
-        self._take_in(record)
+        self._seen.take_in(record, self._stopwatch())
         if self.is_live:
             self._start()
         elif not self._quiet and self._worth_a_line(record):
-            self._print(self._line(record))
+            self._print(_line(self._seen, record))
             self._last_line_s, self._last_line_round = self._stopwatch(), record.round
 
     def note(self, text: str) -> None:
@@ -67,7 +69,7 @@ class RunDisplay:
             self._print(text)
 
     def __enter__(self) -> Self:
-        self._began = self._last_line_s = self._stopwatch()
+        self._seen.began_s = self._last_line_s = self._stopwatch()
         return self
 
     def __exit__(
@@ -77,101 +79,124 @@ class RunDisplay:
             self._live.stop()
             self._live = None
 
-    def _take_in(self, record: RoundRecord) -> None:
-        self._ticks.append((self._stopwatch(), record.round))
-        self._record = record
-        self._num_edges = max(self._num_edges, *record.scheduled, 0)
-        if record.meta_loss is not None:
-            self._evaluated = record
-        if record.personalised_accuracy is not None:
-            self._accuracies.append(record.personalised_accuracy)
-
     def _start(self) -> None:
         # Started with the first round, so that downloads before it have the terminal to themselves.
         if self._live is None:
             self._live = Live(console=self.console, get_renderable=self._panel, refresh_per_second=8)
             self._live.start()
 
+    def _panel(self) -> Group:
+        return _panel(self._seen, self._title, self._stopwatch())
+
     def _worth_a_line(self, record: RoundRecord) -> bool:
-        due = self._stopwatch() - self._last_line_s >= SILENCE_S
-        apart = record.round - self._last_line_round >= self._total / MOST_LINES
-        return due or (apart and record.meta_loss is not None) or record.round == self._total
+        due, total = self._stopwatch() - self._last_line_s >= SILENCE_S, self._seen.total_rounds
+        apart = record.round - self._last_line_round >= total / MOST_LINES
+        return due or (apart and record.meta_loss is not None) or record.round == total
 
     def _print(self, text: str) -> None:
         self.console.print(text, soft_wrap=True, markup=False, highlight=False)
 
-    def _rounds_per_s(self) -> float | None:
-        (before, first), (now, last) = self._ticks[0], self._ticks[-1]
+
+@dataclass
+class _Seen:
+    """What a display knows of its run: the last round, the last evaluation, the course of the accuracy, the pace."""
+
+    total_rounds: int
+    began_s: float
+    record: RoundRecord | None = None
+    evaluated: RoundRecord | None = None
+    accuracies: list[float] = field(default_factory=list)
+    last_edge: int = 0
+    ticks: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=50))
+
+    def take_in(self, record: RoundRecord, now_s: float) -> None:
+        self.ticks.append((now_s, record.round))
+        self.record = record
+        self.last_edge = max(self.last_edge, *record.scheduled, 0)
+        if record.meta_loss is not None:
+            self.evaluated = record
+        if record.personalised_accuracy is not None:
+            self.accuracies.append(record.personalised_accuracy)
+
+    def rounds_per_s(self) -> float | None:
+        (before, first), (now, last) = self.ticks[0], self.ticks[-1]
         return (last - first) / (now - before) if now > before else None
 
-    def _left_s(self) -> float | None:
-        pace = self._rounds_per_s()
-        return (self._total - self._ticks[-1][1]) / pace if pace else None
+    def left_s(self) -> float | None:
+        pace = self.rounds_per_s()
+        return (self.total_rounds - self.ticks[-1][1]) / pace if pace else None
 
-    def _line(self, record: RoundRecord) -> str:
-        width = len(str(self._total))
-        parts = [
-            f"round {record.round:>{width}}/{self._total}",
-            f"{formats.seconds(record.time_s):>11} simulated",
-            *_measured(record),
-            f"{record.num_scheduled:>2} edge{'' if record.num_scheduled == 1 else 's'}",
-            f"staleness {record.max_staleness}",
-            formats.rate(self._rounds_per_s()),
-            f"{formats.countdown(self._left_s())} left",
-        ]
-        return "  ".join(parts)
 
-    def _panel(self) -> Group:
-        record = self._record
-        assert record is not None  # the panel starts with the first record
-        facts = Table.grid(padding=(0, 2))
-        facts.add_column(style="dim", no_wrap=True)
-        facts.add_column(overflow="ellipsis", no_wrap=True)
-        for name, value in self._facts(record).items():
-            facts.add_row(name, value)
-        head = [Text(self._title, style="bold")] if self._title else []
-        return Group(*head, self._bar(record), facts)
+def _line(seen: _Seen, record: RoundRecord) -> str:
+    width = len(str(seen.total_rounds))
+    parts = [
+        f"round {record.round:>{width}}/{seen.total_rounds}",
+        f"{formats.seconds(record.time_s):>11} simulated",
+        *_measured(record),
+        f"{record.num_scheduled:>2} edge{'' if record.num_scheduled == 1 else 's'}",
+        f"staleness {record.max_staleness}",
+        formats.rate(seen.rounds_per_s()),
+        f"{formats.countdown(seen.left_s())} left",
+    ]
+    return "  ".join(parts)
 
-    def _bar(self, record: RoundRecord) -> Table:
-        bar = Table.grid(padding=(0, 2), expand=True)
-        bar.add_column(no_wrap=True)
-        bar.add_column(ratio=1)
-        bar.add_column(no_wrap=True, justify="right")
-        pace = f"{formats.rate(self._rounds_per_s())} · {formats.countdown(self._left_s())} left"
-        bar.add_row(
-            f"round {record.round}/{self._total}",
-            ProgressBar(self._total, record.round, complete_style="green", finished_style="green"),
-            pace if record.round < self._total else f"done in {formats.seconds(self._stopwatch() - self._began)}",
-        )
-        return bar
 
-    def _facts(self, record: RoundRecord) -> dict[str, Text | str]:
-        clock = f"{formats.seconds(record.time_s)}, this round {formats.seconds(record.latency_s)}"
-        facts: dict[str, Text | str] = {"simulated clock": clock}
-        measured = self._evaluated
-        if measured is not None:
-            facts["loss"] = f"{measured.meta_loss:.4f} personalised, {_or_unknown(measured.loss)} global"
-        if measured is not None and measured.personalised_accuracy is not None:
-            facts["accuracy"] = self._accuracy_text(measured)
-        facts["edges"] = self._edges_text(record)
-        facts["staleness"] = f"{record.max_staleness} at most, {record.mean_staleness:.1f} on average"
-        return facts
+def _panel(seen: _Seen, title: str, now_s: float) -> Group:
+    record = seen.record
+    assert record is not None  # the panel starts with the first record
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="ellipsis", no_wrap=True)
+    for name, value in _facts(seen, record).items():
+        facts.add_row(name, value)
+    head = [Text(title, style="bold")] if title else []
+    return Group(*head, _bar(seen, record, now_s), facts)
 
-    def _accuracy_text(self, measured: RoundRecord) -> Text:
-        rest = f"{formats.share(measured.global_accuracy)} global"
-        worst = f"worst decile {formats.share(measured.personalised_accuracy_p10)}"
-        text = Text(formats.share(measured.personalised_accuracy), style="bold green")
-        text.append(f" personalised, {rest}, {worst}", style="default not bold")
-        return text.append(f"  {sparkline(self._accuracies)}", style="green not bold")
 
-    def _edges_text(self, record: RoundRecord) -> Text:
-        text = Text(f"{record.num_scheduled} scheduled")
-        if self._num_edges >= _EDGES_SHOWN:
-            return text
-        text.append("  ")
-        for edge in range(self._num_edges + 1):
-            text.append("■" if edge in record.scheduled else "·", style="cyan" if edge in record.scheduled else "dim")
+def _bar(seen: _Seen, record: RoundRecord, now_s: float) -> Table:
+    bar = Table.grid(padding=(0, 2), expand=True)
+    bar.add_column(no_wrap=True)
+    bar.add_column(ratio=1)
+    bar.add_column(no_wrap=True, justify="right")
+    total = seen.total_rounds
+    pace = f"{formats.rate(seen.rounds_per_s())} · {formats.countdown(seen.left_s())} left"
+    bar.add_row(
+        f"round {record.round}/{total}",
+        ProgressBar(total, record.round, complete_style="green", finished_style="green"),
+        pace if record.round < total else f"done in {formats.seconds(now_s - seen.began_s)}",
+    )
+    return bar
+
+
+def _facts(seen: _Seen, record: RoundRecord) -> dict[str, Text | str]:
+    clock = f"{formats.seconds(record.time_s)}, this round {formats.seconds(record.latency_s)}"
+    facts: dict[str, Text | str] = {"simulated clock": clock}
+    measured = seen.evaluated
+    if measured is not None:
+        facts["loss"] = f"{measured.meta_loss:.4f} personalised, {_or_unknown(measured.loss)} global"
+    if measured is not None and measured.personalised_accuracy is not None:
+        facts["accuracy"] = _accuracy_text(measured, seen.accuracies)
+    facts["edges"] = _edges_text(record, seen.last_edge)
+    facts["staleness"] = f"{record.max_staleness} at most, {record.mean_staleness:.1f} on average"
+    return facts
+
+
+def _accuracy_text(measured: RoundRecord, accuracies: list[float]) -> Text:
+    rest = f"{formats.share(measured.global_accuracy)} global"
+    worst = f"worst decile {formats.share(measured.personalised_accuracy_p10)}"
+    text = Text(formats.share(measured.personalised_accuracy), style="bold green")
+    text.append(f" personalised, {rest}, {worst}", style="default not bold")
+    return text.append(f"  {sparkline(accuracies)}", style="green not bold")
+
+
+def _edges_text(record: RoundRecord, last_edge: int) -> Text:
+    text = Text(f"{record.num_scheduled} scheduled")
+    if last_edge >= _EDGES_SHOWN:
         return text
+    text.append("  ")
+    for edge in range(last_edge + 1):
+        text.append("■" if edge in record.scheduled else "·", style="cyan" if edge in record.scheduled else "dim")
+    return text
 
 
 def sparkline(values: list[float], width: int = 24) -> str:

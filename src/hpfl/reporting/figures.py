@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
 from hpfl.reporting.folder import FIGURES
 from hpfl.reporting.runs import RunView, load_run
@@ -15,8 +15,6 @@ from hpfl.reporting.targets import ACCURACY, LOSS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-FloatArray = NDArray[np.float64]
 
 
 def draw_run(folder: Path, *, kinds: Sequence[str] = ("png",)) -> list[Path]:

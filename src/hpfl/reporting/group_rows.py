@@ -12,13 +12,11 @@ from hpfl.reporting.summary import summarise
 from hpfl.reporting.targets import Target
 from hpfl.reporting.ways import Ways, ratio
 
-Row = dict[str, Any]
-
 _NO_MEAN: dict[str, Callable[[Sequence[Any]], Any]] = {"diverged": any, "max_staleness": max}
 """Figures of which a group has not the mean over its seeds."""
 
 
-def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: Target | None) -> list[Row]:
+def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: Target | None) -> list[dict[str, Any]]:
     """One row per group; where a target is timed, with how many of its runs arrive and the ratio to the soonest."""
     soonest = min(ways, key=lambda each: each.order) if ways else None
     made = [_row(group, target) for group in groups]
@@ -28,7 +26,7 @@ def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: Target | 
     return [plain(row) for row in made]
 
 
-def _row(group: Group, target: Target | None) -> Row:
+def _row(group: Group, target: Target | None) -> dict[str, Any]:
     runs = [_of_run(view, target) for view in group.runs]
     names = [name for name in runs[0] if name not in {"label", "seed"}]
     columns = {name: [run[name] for run in runs] for name in names}
@@ -46,7 +44,7 @@ def _row(group: Group, target: Target | None) -> Row:
     }
 
 
-def _of_run(view: RunView, target: Target | None) -> Row:
+def _of_run(view: RunView, target: Target | None) -> dict[str, Any]:
     return {"label": view.label, "seed": view.seed, **summarise(view.rows, target=target)}
 
 
@@ -67,7 +65,7 @@ def _interval(values: Sequence[Any]) -> list[float] | None:
     return None if of is None or of.low is None or of.high is None else [of.low, of.high]
 
 
-def _ratio(soonest: Ways, other: Ways) -> Row | None:
+def _ratio(soonest: Ways, other: Ways) -> dict[str, Any] | None:
     found = ratio(soonest, other)
     if found is None:
         return None

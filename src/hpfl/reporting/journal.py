@@ -3,22 +3,24 @@
 from collections.abc import Callable
 from typing import Any
 
-from hpfl.config import Config, ConfigError, differences, fingerprint, to_toml
+from hpfl.config import ConfigError, Experiment, differences, to_toml
 from hpfl.reporting.checkpoint import Loaded, OtherConfigurationError, load_latest, save_checkpoint
 from hpfl.reporting.folder import CONFIG, TIMELINE
 from hpfl.reporting.store import RunStore, read_config, read_rounds
 from hpfl.reporting.timeline import TimelineFile
-from hpfl.training.record import EVALUATED, RoundRecord
+from hpfl.training.evaluation_summary import evaluation_is_due
+from hpfl.training.record import RoundRecord, evaluated_columns
 from hpfl.training.state import TrainState
+from hpfl.training.watching import Watcher
 
 
-class Journal:
-    """Records, timeline and checkpoints of one run; the same whether its edges are simulated or real."""
+class Journal(Watcher):
+    """Records and checkpoints of one run, simulated or real, and its `timeline`, which is told of rounds before it."""
 
-    def __init__(self, store: RunStore, config: Config) -> None:
+    def __init__(self, store: RunStore, config: Experiment) -> None:
         self.saved_round = -1
-        self._store, self._config, self._fingerprint = store, config, fingerprint(config)
-        self._timeline = TimelineFile(store.out)
+        self._store, self._config, self._fingerprint = store, config, config.fingerprint
+        self.timeline = TimelineFile(store.out)
 
     def begin(self) -> None:
         """Start with the first round, in the place of the run that is to be replaced if there is one."""
@@ -37,7 +39,7 @@ class Journal:
         if state.round > rounds:
             raise ConfigError(f"training.rounds is {rounds}; the run to resume has done {state.round} already")
         self._store.rewind(state.round)
-        self._timeline.rewind(state.round)
+        self.timeline.rewind(state.round)
         self.saved_round = state.round
         return state, self._prolonged(read_rounds(self._store.out))
 
@@ -56,32 +58,29 @@ class Journal:
 
     def _prolonged(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The records without the evaluation that the last one has only because the run was to end there."""
-        evaluated = len(records) % self._config.evaluation.every == 0 or len(records) == self._config.training.rounds
-        if records and not evaluated and any(records[-1][name] is not None for name in EVALUATED):
-            records[-1] |= dict.fromkeys(EVALUATED)
+        every, rounds = self._config.evaluation.every, self._config.training.rounds
+        columns = evaluated_columns(records[-1]) if records else ()
+        due = evaluation_is_due(len(records), every=every, rounds=rounds)
+        if not due and any(records[-1][name] is not None for name in columns):
+            records[-1] |= dict.fromkeys(columns)
             self._store.amend_last(records[-1])
         return records
 
     def _intact(self, note: Callable[[str], None]) -> int:
         """The last round up to which records and timeline are whole."""
-        drawn = self._timeline.last_round()
+        drawn = self.timeline.last_round()
         if drawn is None:
             return self._store.last_round
         note(f"{TIMELINE} is damaged after round {drawn}; if it is removed, its later rounds need not be run again")
         return min(drawn, self._store.last_round)
 
-    def append(self, record: RoundRecord) -> None:
+    def round(self, state: TrainState, record: RoundRecord) -> None:
         """Hand a round to the operating system: a killed process does not lose it."""
-        self._timeline.append(record.phases)
         self._store.append(record)
 
     def save(self, state: TrainState) -> None:
         """Have everything up to this round on the disk, with a checkpoint to go on from."""
-        self._timeline.sync()
+        self.timeline.sync()
         self._store.sync()
         save_checkpoint(self._store.checkpoints, state, fingerprint=self._fingerprint)
         self.saved_round = state.round
-
-    def close(self) -> None:
-        """Let go of the timeline."""
-        self._timeline.close()

@@ -7,7 +7,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hpfl.planning.problem import FloatArray, IntArray, Plan, RoundProblem
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.planning.problem import Plan, RoundProblem
 
 MOST_ROWS = 40  # more edges than this are summed up: nobody reads a table of a thousand
 BAR_WIDTH = 40
@@ -21,8 +22,9 @@ _PREFIXES = (
 )  # "u": a terminal may know no Greek
 
 
-def print_plan(problem: RoundProblem, plan: Plan, *, planning_s: float, console: Console) -> None:
+def print_plan(problem: RoundProblem, plan: Plan, *, planning_s: float, console: Console | None = None) -> None:
     """Print headline, table and spectrum; `planning_s` is the time planning took, in seconds."""
+    console = Console() if console is None else console
     ascii_only = console.options.ascii_only
     console.print(headline(problem, plan, planning_s))
     console.print()

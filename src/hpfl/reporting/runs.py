@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.config import settings
+from hpfl.learning.method import METHODS
 from hpfl.reporting.folder import ROUNDS, RUN_ID, SUMMARY, UES
 from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
-from hpfl.reporting.summary import Row, evaluations
-from hpfl.reporting.targets import LOSS, Target
-
-FloatArray = NDArray[np.float64]
+from hpfl.reporting.summary import evaluations
+from hpfl.reporting.targets import LOSS, Row, Target
 
 _DEPLOYED = "run"
 
@@ -92,7 +91,14 @@ class RunView:
         if self.planner == "shpfl":
             return "SHPFL"
         tiers = "" if self.setting("network", "backhaul") is False else "H"
-        return f"{tiers}{'' if self.setting('learning', 'inner_lr') == 0 else 'P'}FL"
+        return f"{tiers}{'P' if self._adapts else ''}FL"
+
+    @property
+    def _adapts(self) -> bool:
+        """Whether UEs are trained to adapt: an inner step, and a method that takes it."""
+        method = self.setting("learning", "method")
+        reads = METHODS.traits_of(str(method)).get("reads")
+        return self.setting("learning", "inner_lr") != 0 and (reads is None or "inner_lr" in reads)
 
 
 def time_word(*, deployed: bool) -> str:

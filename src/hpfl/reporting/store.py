@@ -40,15 +40,19 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class RunStore:
-    """The only writer of one OUT; a lock on `rounds.jsonl` keeps other processes out and dies with this one."""
+    """The only writer of one OUT; a lock on `rounds.jsonl` keeps other processes out and dies with this one.
+
+    Every record is whole up to `last_round`; no later checkpoint can be continued from. `checkpoints` is their folder,
+    which `save_checkpoint` makes when it needs it.
+    """
 
     def __init__(self, out: Path, descriptor: int, *, created: bool) -> None:
-        self.out = out
+        self.out, self.checkpoints = out, out / CHECKPOINTS
         self._descriptor = descriptor
         self._created = created
         self._fresh = os.fstat(descriptor).st_size == 0
         self._stale_results = not self._fresh
-        self._last_round = _intact_prefix(_content(out), last=None)[1]
+        self.last_round = _intact_prefix(_content(out), last=None)[1]
         self._ready = self._fresh
 
     @classmethod
@@ -69,22 +73,12 @@ class RunStore:
             os.close(descriptor)
             raise
 
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of checkpoints, which `save_checkpoint` makes when it needs it."""
-        return self.out / CHECKPOINTS
-
-    @property
-    def last_round(self) -> int:
-        """The last round up to which every record is whole; no later checkpoint can be continued from."""
-        return self._last_round
-
     def begin(self) -> None:
         """Start with the first round; what a run that is to be replaced has left is removed only now."""
         if not self._fresh:
             clear(self.out)
             os.ftruncate(self._descriptor, 0)
-            self._fresh, self._ready, self._stale_results, self._last_round = True, True, False, 0
+            self._fresh, self._ready, self._stale_results, self.last_round = True, True, False, 0
 
     def rewind(self, to_round: int) -> None:
         """Drop the records after `to_round`, and a half-written line, so that rounds can be appended from there."""
@@ -96,12 +90,12 @@ class RunStore:
             )
         os.ftruncate(self._descriptor, size)
         os.fsync(self._descriptor)
-        self._last_round, self._ready = last, True
+        self.last_round, self._ready = last, True
 
     def amend_last(self, record: Mapping[str, Any]) -> None:
         """Put another record in place of the last one, at once; the lock goes over to the new file."""
-        if not self._ready or record["round"] != self._last_round:
-            raise ValueError(f"record of round {record['round']} cannot replace that of round {self._last_round}")
+        if not self._ready or record["round"] != self.last_round:
+            raise ValueError(f"record of round {record['round']} cannot replace that of round {self.last_round}")
         lines = [*_content(self.out)[:-1], json.dumps(record, allow_nan=False).encode("utf-8"), b""]
         with atomic.replacing(self.out / ROUNDS) as partial:
             partial.write_bytes(b"\n".join(lines))
@@ -114,13 +108,14 @@ class RunStore:
         """Add the line of the next round and hand it to the operating system, which keeps it if we are killed."""
         if not self._ready:
             raise RuntimeError("a resumed store must be rewound to its checkpoint before records are appended")
-        if record.round != self._last_round + 1:
-            raise ValueError(f"record of round {record.round} came after round {self._last_round}")
-        if self._stale_results:
-            self._remove_stale_results()
+        if record.round != self.last_round + 1:
+            raise ValueError(f"record of round {record.round} came after round {self.last_round}")
+        if self._stale_results:  # what an earlier part of the run concluded is no longer true with another round
+            _remove(self.out, SUMMARY, MODEL, UES)
+            self._stale_results = False
         line = json.dumps(record.to_json(), allow_nan=False) + "\n"
         _write_all(self._descriptor, line.encode("utf-8"))
-        self._last_round = record.round
+        self.last_round = record.round
 
     def sync(self) -> None:
         """Wait until all records are on the disk; called before a checkpoint, this guards against power cuts too."""
@@ -144,8 +139,10 @@ class RunStore:
         """Give the lock back; a fresh run that recorded nothing leaves nothing, so its command can be repeated."""
         if self._descriptor < 0:
             return
-        if self._fresh and self._last_round == 0:
-            self._leave_no_trace()
+        if self._fresh and self.last_round == 0 and {entry.name for entry in self.out.iterdir()} <= {ROUNDS, CONFIG}:
+            _remove(self.out, CONFIG, ROUNDS)
+            if self._created:
+                self.out.rmdir()
         os.close(self._descriptor)
         self._descriptor = -1
 
@@ -156,19 +153,6 @@ class RunStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _remove_stale_results(self) -> None:
-        """What an earlier part of the run concluded is no longer true once there is another round."""
-        for name in (SUMMARY, MODEL, UES):
-            (self.out / name).unlink(missing_ok=True)
-        self._stale_results = False
-
-    def _leave_no_trace(self) -> None:
-        if {entry.name for entry in self.out.iterdir()} <= {ROUNDS, CONFIG}:
-            (self.out / CONFIG).unlink(missing_ok=True)
-            (self.out / ROUNDS).unlink(missing_ok=True)
-            if self._created:
-                self.out.rmdir()
 
 
 def read_rounds(folder: Path) -> list[dict[str, Any]]:
@@ -246,6 +230,11 @@ def _locked(out: Path) -> int:
         os.close(descriptor)
         raise OutputError(f"{out} is being written by another process; wait for it, or choose another --out")
     return descriptor
+
+
+def _remove(out: Path, *names: str) -> None:
+    for name in names:
+        (out / name).unlink(missing_ok=True)
 
 
 def _content(out: Path) -> list[bytes]:

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from hpfl.arrays import FloatArray
 from hpfl.reporting import atomic
 from hpfl.reporting.store import OutputError, writing
 
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 INK, MUTED, SLATE, FAINT, PAPER = "#1f2933", "#6b7785", "#9fb0c3", "#e3e7ec", "#ffffff"
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#b5579b", "#e69f00", "#56b4e9"
 SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)

@@ -3,19 +3,22 @@
 import math
 import platform
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 
-from hpfl.config import Config
-from hpfl.reporting.targets import SUCCESSIVE, Reached, Target, configured
+from hpfl.arrays import FloatArray
+from hpfl.config import Experiment
+from hpfl.learning import DEFAULT_METRICS, BoundMetric
+from hpfl.reporting.targets import SUCCESSIVE, Reached, Row, Target, configured
+from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import RoundRecord
 
-Row = Mapping[str, Any]
 LOSSES = ("meta_loss", "loss", "personalised_test_loss", "test_loss")
 ACCURACIES = ("personalised_accuracy", "global_accuracy", "personalised_accuracy_p10")
+_FIRST_OF_UES = ("personalised_accuracy", "global_accuracy", "meta_loss", "loss")
 _COLLAPSE = 0.1
 
 
@@ -47,14 +50,17 @@ def diverged(records: Sequence[RoundRecord | Row]) -> bool:
     return fallen or (bool(loss) and min(loss[-SUCCESSIVE:]) > loss[0])
 
 
-def summarise(records: Sequence[RoundRecord | Row], *, target: Target | None) -> dict[str, Any]:
+def summarise(
+    records: Sequence[RoundRecord | Row], *, target: Target | None, metrics: Sequence[BoundMetric] = DEFAULT_METRICS
+) -> dict[str, Any]:
     """Everything that the records say about a whole run, flat, with units in names; null where nothing is known."""
-    table = rows(records)
+    table, bests = rows(records), _best_of(metrics)
+    columns = dict.fromkeys((*LOSSES, *ACCURACIES, *summary_columns(metrics)))
     return {
         "rounds": len(table),
         "time_s": table[-1]["time_s"] if table else 0.0,
-        **_finals(table),
-        **_bests(table),
+        **{f"final_{name}": _final(table, name) for name in columns},
+        **{f"best_{name}": _best(table, name, bests[name]) for name in columns if name in bests},
         "mean_latency_s": _mean(table, "latency_s"),
         "median_latency_s": _median(table, "latency_s"),
         "mean_scheduled": _mean(table, "num_scheduled"),
@@ -70,12 +76,17 @@ def summarise(records: Sequence[RoundRecord | Row], *, target: Target | None) ->
 
 
 def run_summary(
-    config: Config, records: Sequence[RoundRecord | Row], *, completed: bool, num_parameters: int
+    config: Experiment,
+    records: Sequence[RoundRecord | Row],
+    *,
+    completed: bool,
+    num_parameters: int,
+    metrics: Sequence[BoundMetric] = DEFAULT_METRICS,
 ) -> dict[str, Any]:
     """What records and configuration say about a run, simulated or real."""
     return {
         "completed": completed,
-        **summarise(records, target=configured(config.evaluation)),
+        **summarise(records, target=configured(config.evaluation), metrics=metrics),
         "planner": config.planning.planner,
         "dataset": config.data.dataset,
         "seed": config.training.seed,
@@ -105,17 +116,28 @@ def environment(*, device: str = "cpu") -> dict[str, Any]:
     }
 
 
-def _finals(table: Sequence[Row]) -> dict[str, Any]:
-    last = {name: evaluations(table, name)[-1:] for name in (*LOSSES, *ACCURACIES)}
-    return {f"final_{name}": measured[0][name] if measured else None for name, measured in last.items()}
+def ue_figures(evaluation: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """All figures of UEs in the order of `ues.csv`: accuracies, losses, and whatever else is measured."""
+    order = dict.fromkeys((*_FIRST_OF_UES, *evaluation))
+    return {name: evaluation[name] for name in order if name in evaluation}
 
 
-def _bests(table: Sequence[Row]) -> dict[str, Any]:
-    choices = dict.fromkeys(LOSSES, min) | dict.fromkeys(ACCURACIES, max)
-    return {
-        f"best_{name}": best((row[name] for row in evaluations(table, name)), default=None)
-        for name, best in choices.items()
-    }
+def _best_of(metrics: Sequence[BoundMetric]) -> dict[str, Callable[..., Any]]:
+    """What chooses the best value of each column; of a metric that says not which tail is bad, none is the best."""
+    choices: dict[str, Callable[..., Any]] = dict.fromkeys(LOSSES, min) | dict.fromkeys(ACCURACIES, max)
+    for metric in metrics:
+        if metric.tail is not None:
+            choices |= dict.fromkeys((*metric.columns, metric.tail[0]), max if metric.worst == "low" else min)
+    return choices
+
+
+def _final(table: Sequence[Row], name: str) -> Any:
+    measured = evaluations(table, name)[-1:]
+    return measured[0][name] if measured else None
+
+
+def _best(table: Sequence[Row], name: str, choose: Callable[..., Any]) -> Any:
+    return choose((row[name] for row in evaluations(table, name)), default=None)
 
 
 def _to_target(table: Sequence[Row], target: Target | None) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from hpfl.reporting import atomic
 from hpfl.reporting.folder import TIMELINE
 from hpfl.reporting.store import OutputError
 from hpfl.training.phases import AGGREGATED, BROADCAST, DROPPED, NAMES, SUPERSEDED, Phases
+from hpfl.training.record import RoundRecord
+from hpfl.training.state import TrainState
+from hpfl.training.watching import RunResult, Watcher
 
 INSTANTS = (AGGREGATED, BROADCAST, SUPERSEDED, DROPPED)
 _KEYS = {"round", "edge", "phase", "start_s", "end_s", "base_round", "bits"}
@@ -29,12 +32,16 @@ class Bar:
     round: int
 
 
-class TimelineFile:
+class TimelineFile(Watcher):
     """Appends rounds to the timeline in `out`; made on the first round, so that a run that fails leaves nothing."""
 
     def __init__(self, out: Path) -> None:
         self.path = out / TIMELINE
         self._file: IO[bytes] | None = None
+
+    def round(self, state: TrainState, record: RoundRecord) -> None:
+        """Write what the edges were doing in a round."""
+        self.append(record.phases)
 
     def append(self, phases: Phases | None) -> None:
         """Write a round's lines and hand them to the operating system."""
@@ -65,6 +72,10 @@ class TimelineFile:
             numbered = [(_round_of(line), line) for line in _whole_lines(self.path)]
             kept = [line for number, line in numbered if number is not None and number <= to_round]
             atomic.write_bytes(self.path, b"".join(kept))
+
+    def ended(self, result: RunResult) -> None:
+        """No more rounds will come."""
+        self.close()
 
     def sync(self) -> None:
         """Wait until all lines are on the disk."""

@@ -1,46 +1,53 @@
 """How good the model is for the UEs: all of them, or a sample drawn once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from hpfl.config import Config
-from hpfl.learning import Cohort, Evaluation, TestData
-from hpfl.training.record import EvaluationSummary, summary_of
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.config import Experiment
+from hpfl.learning import BoundMetric, Computes, Evaluation, TestData
+from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_of
+from hpfl.training.remembered import kept_of
+from hpfl.training.state import TrainState
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+Told = Callable[[int, Evaluation, IntArray], None]
+"""Hears of every evaluation: the round after which it was, the figures, and where in the fleet the UEs are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all)."""
+    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all); `told` hears of every round's."""
 
-    config: Config
-    cohort: Cohort
+    config: Experiment
+    cohort: Computes
     test: TestData
     ues: IntArray | None
     num_ues: int
+    metrics: tuple[BoundMetric, ...]
+    told: Told = lambda round_number, evaluation, ues: None
 
-    def summary(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
+    def summary(self, state: TrainState) -> EvaluationSummary | None:
         """The means, in the rounds that are evaluated."""
-        if round_number % self.config.evaluation.every and round_number != self.config.training.rounds:
+        every, rounds = self.config.evaluation.every, self.config.training.rounds
+        if not evaluation_is_due(state.round, every=every, rounds=rounds):
             return None
-        return summary_of(self._evaluation(params))
+        found = self._evaluation(state)
+        self.told(state.round, found, np.arange(self.num_ues) if self.ues is None else self.ues)
+        return summary_of(found, self.metrics)
 
-    def everyone(self, params: torch.Tensor) -> Evaluation:
+    def everyone(self, state: TrainState) -> Evaluation:
         """One figure per UE; NaN for those that are not evaluated."""
-        found = self._evaluation(params)
+        found = self._evaluation(state)
         if self.ues is None:
             return found
-        return Evaluation(**{name: self._spread(values) for name, values in vars(found).items()})
+        return Evaluation({name: self._spread(values) for name, values in found.items()})
 
-    def _evaluation(self, params: torch.Tensor) -> Evaluation:
+    def _evaluation(self, state: TrainState) -> Evaluation:
         settings = self.config.evaluation
-        assert not isinstance(settings.inner_lr, str)
-        return self.cohort.evaluate(params, self.test, inner_lr=settings.inner_lr, inner_steps=settings.inner_steps)
+        rate, steps, kept = self.config.adaptation_lr, settings.inner_steps, kept_of(state.kept, self.ues)
+        return self.cohort.evaluate(state.params, self.test, inner_lr=rate, inner_steps=steps, kept=kept)
 
     def _spread(self, values: FloatArray) -> FloatArray:
         everywhere = np.full(self.num_ues, np.nan)

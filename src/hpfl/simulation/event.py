@@ -3,19 +3,17 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpfl.simulation.clock import CLOCKS, ClockMemory, ClockSettings, Interval, Progress, Work
-from hpfl.simulation.course import Left
-from hpfl.simulation.playing import played
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from hpfl.arrays import BoolArray, IntArray
+from hpfl.registry import part
+from hpfl.simulation.forecast import Left
+from hpfl.simulation.segments import played
+from hpfl.training.clock import ClockMemory, ClockSettings, Progress, Span, Work
 
 _COMPUTE, _UE_BITS, _EDGE_BITS = "compute_s", "ue_bits", "edge_bits"
 
 
-@CLOCKS.register("event")
+@part(continuous=True)
 class EventClock:
     """Remembers every UE's seconds and bits and every edge's bits still to go (section 3.2, `Z_t^k`).
 
@@ -42,7 +40,7 @@ class EventClock:
         work = Work(compute_s=compute_s, ue_bits=ue_bits, edge_bits=edge_bits)
         return work, dict(memory) | vars(work)
 
-    def advance(self, memory: ClockMemory, interval: Interval) -> Progress:
+    def advance(self, memory: ClockMemory, interval: Span) -> Progress:
         """The plan acts until the trigger fires; what is in flight stays so."""
         links = interval.links
         left = Left(

@@ -1,25 +1,20 @@
 """Who takes part: every edge round's UEs, from the moment it starts until its update is at the cloud or lost."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, IntArray
 from hpfl.network.availability import TwoState
 from hpfl.network.failures import struck
 from hpfl.network.mobility import RandomWaypoint, Walk
+from hpfl.network.places import Places
+from hpfl.network.radio import Recorded, Recorder
 from hpfl.network.sampling import Sampling, sampled
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
-from hpfl.simulation.radio import Recorded, Recorder
+from hpfl.training.clock import ClockMemory
 from hpfl.training.state import TrainState
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-Memory = Mapping[str, NDArray[Any]]
 
 SERVES, AVAILABLE, MOVED, DISTANCE = "serves", "available", "moved_s", "distance_m"
 _WALK = "walk/"
@@ -40,8 +35,7 @@ class Roster:
     idle: BoolArray
     dropped: BoolArray
     num_lost: int
-    distance_m: FloatArray
-    memory: Memory
+    memory: ClockMemory
 
 
 def everyone(fleet: Fleet, state: TrainState) -> Roster:
@@ -55,7 +49,6 @@ def everyone(fleet: Fleet, state: TrainState) -> Roster:
         idle=none,
         dropped=none,
         num_lost=0,
-        distance_m=fleet.ue_distance_m,
         memory=state.clock,
     )
 
@@ -74,7 +67,7 @@ class Life:
 
     def roster(self, state: TrainState, delivered: BoolArray) -> Roster:
         """Move the network to this round, take leave of those who left, and fill the edge rounds that start."""
-        edge_of_ue, distance_m, places = self._places(state)
+        edge_of_ue, walked = self._walked(state)
         available, seen = self._present(state)
         if self.record is not None and self.availability is not None:
             self.record("available", (state.round, 0), available)
@@ -98,8 +91,7 @@ class Life:
             idle=~filled,
             dropped=dropped,
             num_lost=int(gone.sum()),
-            distance_m=distance_m,
-            memory={**state.clock, **places, **seen, SERVES: serves},
+            memory={**state.clock, **walked, **seen, SERVES: serves},
         )
 
     def _serving(self, state: TrainState) -> IntArray:
@@ -113,7 +105,7 @@ class Life:
         chosen = ues[sampled(self.sampling, edge_of_ue[ues], lots, num_edges=self.fleet.num_edges)]
         serves[chosen] = edge_of_ue[chosen]
 
-    def _present(self, state: TrainState) -> tuple[BoolArray, Memory]:
+    def _present(self, state: TrainState) -> tuple[BoolArray, ClockMemory]:
         if self.availability is None:
             return np.ones(self.fleet.num_ues, dtype=np.bool_), {}
         if not isinstance(self.availability, TwoState):
@@ -126,19 +118,27 @@ class Life:
             available = self.availability.step(before, lots)
         return available, {AVAILABLE: available}
 
-    def _places(self, state: TrainState) -> tuple[IntArray, FloatArray, Memory]:
-        """Each UE's edge and distance to it; with mobility, after walking since the last plan."""
+    def _walked(self, state: TrainState) -> tuple[IntArray, ClockMemory]:
+        """Each UE's edge; with mobility, after walking since the last plan, and where it has come to."""
         if self.mobility is None:
-            return self.fleet.edge_of_ue, self.fleet.ue_distance_m, {}
+            return self.fleet.edge_of_ue, {}
         if MOVED in state.clock:
-            walk = Walk(**{name.removeprefix(_WALK): v for name, v in state.clock.items() if name.startswith(_WALK)})
-            seconds = state.time_s - float(state.clock[MOVED][0])
+            walk, seconds = _walk_in(state.clock), state.time_s - float(state.clock[MOVED][0])
             walk = self.mobility.move(walk, seconds, self.streams, state.round)
         else:
             walk = self.mobility.start(self.fleet, self.streams)
         edge, distance_m = self.mobility.nearest(walk)
         walked = {_WALK + name: values for name, values in vars(walk).items()}
-        return edge, distance_m, walked | {MOVED: np.array([state.time_s]), DISTANCE: distance_m}
+        return edge, walked | {MOVED: np.array([state.time_s]), DISTANCE: distance_m}
+
+
+def _walk_in(memory: ClockMemory) -> Walk:
+    return Walk(**{name.removeprefix(_WALK): v for name, v in memory.items() if name.startswith(_WALK)})
+
+
+def walked_places(mobility: RandomWaypoint, fleet: Fleet, memory: ClockMemory) -> Places:
+    """Where everything is: as far as the UEs had walked when the memory was made."""
+    return mobility.places(_walk_in(memory), fleet, memory[DISTANCE])
 
 
 def sorted_by_edge(serves: IntArray) -> tuple[IntArray, IntArray]:

@@ -1,17 +1,13 @@
 """Clock `round`: the paper's formula, by which every scheduled edge starts from zero each time it is called."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpfl.simulation.clock import CLOCKS, ClockMemory, ClockSettings, Interval, Progress, Work
-from hpfl.simulation.course import Left
-from hpfl.simulation.playing import played
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from hpfl.arrays import BoolArray, IntArray
+from hpfl.simulation.forecast import Left
+from hpfl.simulation.segments import played
+from hpfl.training.clock import ClockMemory, ClockSettings, Progress, Span, Work
 
 
-@CLOCKS.register("round")
 class RoundClock:
     """The round lasts `max O_k` over the scheduled edges (section 3.3); nothing carries over, nobody else computes."""
 
@@ -30,7 +26,7 @@ class RoundClock:
         del members, edges
         return whole, memory
 
-    def advance(self, memory: ClockMemory, interval: Interval) -> Progress:
+    def advance(self, memory: ClockMemory, interval: Span) -> Progress:
         """All scheduled edges arrive, but for those whose uploads fail."""
         links = interval.links
         called = interval.plan.scheduled[links.edge_of_ue]

@@ -8,17 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.energy import compute_j, transmit_j
 from hpfl.network.links import Links
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.problem import RoundProblem
 from hpfl.training.sketch import BITS_PER_FLOAT, Projection
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +68,6 @@ def slowest(seconds: FloatArray, edge_of_ue: IntArray, num_edges: int) -> FloatA
 
 
 def _round_of(links: Links, ue_bits: FloatArray, edge_bits: FloatArray, bandwidth_hz: float) -> RoundProblem:
-    fields = dict(vars(links)) | {"ue_bits": ue_bits, "edge_bits": edge_bits, "ue_energy_j": None}
-    fields.pop("members")
     K = edge_bits.size
     return RoundProblem(
         bandwidth_hz=bandwidth_hz,
@@ -81,8 +75,8 @@ def _round_of(links: Links, ue_bits: FloatArray, edge_bits: FloatArray, bandwidt
         phi=0.0,
         max_edges=K,
         staleness_bound=1,
+        links=replace(links, ue_bits=ue_bits, edge_bits=edge_bits, ue_energy_j=None),
         importance=np.zeros(K),
         staleness=np.zeros(K, dtype=np.int64),
         trusted=True,
-        **fields,
     )

@@ -16,10 +16,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.config import ConfigError
-from hpfl.simulation.radio import Recorded
-
-FloatArray = NDArray[np.float64]
+from hpfl.network.radio import Recorded
+from hpfl.training.watching import RunResult, Watcher
 
 COLUMNS = ("what", "round", "part", "member", "value")
 Key = tuple[int, int]
@@ -74,7 +74,7 @@ def read_trace(path: Path, *, num_ues: int, num_edges: int) -> Trace:
     return Trace(path, found)
 
 
-class TraceFile:
+class TraceFile(Watcher):
     """Writes down what a run draws, as a trace that replays it; what a resumed run draws again is written once."""
 
     def __init__(self, path: Path, *, resume: bool, num_ues: int, num_edges: int) -> None:
@@ -102,6 +102,10 @@ class TraceFile:
             cells = values.astype(np.float64).tolist()
             self._file.write("".join(f"{start},{member},{value!r}\n" for member, value in enumerate(cells)))
             self._file.flush()
+
+    def ended(self, result: RunResult) -> None:
+        """Nothing more will be drawn."""
+        self.close()
 
     def close(self) -> None:
         """Close the file."""

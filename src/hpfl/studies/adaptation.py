@@ -14,21 +14,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from hpfl.assembly import Dealt, deal, local_training, products, task_of, torch_dtype
-from hpfl.config import Config, resolve
+from hpfl.arrays import IntArray
+from hpfl.assembly import local_training, products, task_of, torch_dtype
+from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import as_labels, make_test_shards
 from hpfl.data.shards import Shards
 from hpfl.data.sources import load_dataset
+from hpfl.dealing import Dealt, deal
 from hpfl.experiment import Hooks, choose_device
-from hpfl.learning import Cohort, TestData
+from hpfl.learning import Computes, TestData, make_cohort
 from hpfl.reporting.style import SERIES, percent_axis
-from hpfl.rng import IntArray, Streams
-from hpfl.simulation.build import build_simulation
+from hpfl.rng import Streams
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import name, panels
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.selection import MODES
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import bands, differences, distinct, where
@@ -44,10 +46,12 @@ SYSTEMS = ("hpfl", "hfl")
 CLAIM = "C1 adapted"
 
 
-def adapted_each_way(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
+def adapted_each_way(given: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
     """Run as configured, then measure the last model after every number of steps of every length."""
-    config = resolve(config)
-    dataset = load_dataset(config.data.dataset, data_dir, progress=hooks.download)
+    config = resolve(given)
+    dataset = load_dataset(
+        config.data.dataset, data_dir, progress=hooks.download, options=config.data.options("dataset")
+    )
     chosen = choose_device(device)
     simulation = build_simulation(config, dataset, device=chosen, stopwatch=time.perf_counter)
 
@@ -59,12 +63,12 @@ def adapted_each_way(config: Config, *, device: str, data_dir: Path | None, hook
     return {"adapted": _measured(config, dataset, state.params, device=chosen)}
 
 
-def _measured(config: Config, dataset: Dataset, params: torch.Tensor, *, device: torch.device) -> Rows:
+def _measured(config: Experiment, dataset: Dataset, params: torch.Tensor, *, device: torch.device) -> Rows:
     """One row for each adaptation: mean accuracy on validation and test samples, and the personalised training loss."""
     streams = Streams(config.training.seed)
     dealt = deal(config, dataset, streams)
     tests = {"validation": validation_data(dataset, dealt, streams), "test": _test_data(dataset, dealt.test_shards)}
-    cohort = Cohort(
+    cohort = make_cohort(
         task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs),
         local_training(config),
         inputs=torch.from_numpy(to_float(dataset, dataset.inputs[dealt.shards.order])),
@@ -79,7 +83,7 @@ def _measured(config: Config, dataset: Dataset, params: torch.Tensor, *, device:
 
 
 def _row(
-    cohort: Cohort, params: torch.Tensor, tests: Mapping[str, TestData], *, rate: float, steps: int
+    cohort: Computes, params: torch.Tensor, tests: Mapping[str, TestData], *, rate: float, steps: int
 ) -> dict[str, Any]:
     found = {kind: cohort.evaluate(params, data, inner_lr=rate, inner_steps=steps) for kind, data in tests.items()}
     accuracies = {f"{kind}_accuracy": float(np.mean(made.personalised_accuracy)) for kind, made in found.items()}
@@ -110,13 +114,13 @@ def _arranged(inputs: Any, targets: Any, rows: IntArray, dataset: Dataset, shard
     return TestData(torch.from_numpy(to_float(dataset, inputs[rows])), torch.from_numpy(targets[rows]), shards)
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """The runs of figures 3 and 4 again, whose last models are then adapted in every way."""
     grid = [(data, system, planner) for data in scale.setups for system in SYSTEMS for planner in MODES]
     return [_probed(scale, data, seed, system, planner) for seed in seeds for data, system, planner in grid]
 
 
-def _probed(scale: Scale, data: str, seed: int, system: str, planner: str) -> Part:
+def _probed(scale: Scale, data: str, seed: int, system: str, planner: str) -> StudyPart:
     part = case(scale, data, seed, system=system, planner=planner)
     return replace(part, name=f"adaptation/{part.name}", probe=adapted_each_way)
 

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpfl.config import ConfigError, with_overrides
-from hpfl.studies.cases import Scale
-from hpfl.studies.parts import Part
+from hpfl.studies.cases import Scale, value_of
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Study
 
 
 def altered(study: Study, changes: Sequence[str]) -> Study:
     """The study with `section.key=value` applied to all its runs, which go into a folder of their own."""
 
-    def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+    def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
         made = [_changed(part, changes) for part in study.parts(scale, seeds)]
         if len({(part.key, part.labels["seed"]) for part in made}) < len({part.name for part in made}):
             raise ConfigError(
@@ -24,11 +24,10 @@ def altered(study: Study, changes: Sequence[str]) -> Study:
     return replace(study, parts=parts) if changes else study
 
 
-def _changed(part: Part, changes: Sequence[str]) -> Part:
+def _changed(part: StudyPart, changes: Sequence[str]) -> StudyPart:
     config = with_overrides(part.config, changes)
     given = {text.partition("=")[0].strip().partition(".")[2]: text.partition("=")[0].strip() for text in changes}
-    tree = config.model_dump()
-    labels = {name: tree[key.split(".")[0]][name] for name, key in given.items() if name in part.labels}
+    labels = {name: value_of(config, key) for name, key in given.items() if name in part.labels}
     folder = "_".join(re.sub(r"[^\w.=-]+", "-", text) for text in changes)
     return replace(
         part,

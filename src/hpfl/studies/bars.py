@@ -5,7 +5,8 @@ from typing import Any
 
 from hpfl.reporting.intervals import Interval, geometric
 from hpfl.studies.converged import accuracy_bars, converged_rows
-from hpfl.studies.time_to_accuracy import FIXED, LONGER, Rows, Setting, run_rows
+from hpfl.studies.study import Rows
+from hpfl.studies.time_to_accuracy import FIXED, LONGER, Setting, run_rows
 
 Cell = Mapping[int, Mapping[str, Any]]
 """Runs of one cell of the grid, by seed."""

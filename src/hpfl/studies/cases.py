@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpfl.config import load
-from hpfl.studies.parts import Part
+from hpfl.config import Config, load
+from hpfl.studies.parts import StudyPart
 
 SHOWN: Mapping[str, str] = {"rho": "planning.rho", "labels_per_ue": "data.labels_per_ue"}
 """Labels that every case carries, varied or not, with their keys."""
@@ -57,7 +57,7 @@ def case(
     planner: str = "paper",
     rounds: int | None = None,
     vary: Mapping[str, Any] | None = None,
-) -> Part:
+) -> StudyPart:
     """The run of `system` with `planner` on `data`, with the keys in `vary` (`section.key`) changed.
 
     Equal runs have equal names, so that figures share them.
@@ -74,12 +74,10 @@ def case(
         *(f"{key}={value}" for key, value in vary.items()),
     ]
     config = load(setup.preset, system=system, overrides=overrides)
-    tree = config.model_dump()
     labels: dict[str, Any] = {"data": config.data.dataset, "system": system, "planner": planner}
     for name, key in {**SHOWN, **{key.partition(".")[2]: key for key in wanted}}.items():
-        section, entry = key.split(".")
-        labels[name] = tree[section][entry]
-    return Part(
+        labels[name] = value_of(config, key)
+    return StudyPart(
         name="/".join([config.data.dataset, f"{system}-{planner}", *_slug(vary, rounds), f"seed-{seed}"]),
         labels={**labels, "seed": seed},
         config=config,
@@ -88,8 +86,15 @@ def case(
 
 def _changes(preset: str, vary: Mapping[str, Any]) -> dict[str, Any]:
     """What of `vary` differs from the preset."""
-    tree = load(preset).model_dump()
-    return {key: value for key, value in vary.items() if tree[key.split(".")[0]][key.split(".")[1]] != value}
+    config = load(preset)
+    return {key: value for key, value in vary.items() if value_of(config, key) != value}
+
+
+def value_of(config: Config, key: str) -> Any:
+    """The value of `section.key`, by the key's present name or an older one, as plain data."""
+    section, name = key.split(".")
+    value = getattr(getattr(config, section), name)
+    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def _slug(vary: Mapping[str, Any], rounds: int | None) -> list[str]:

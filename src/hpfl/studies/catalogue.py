@@ -15,7 +15,7 @@ from hpfl.studies import (
     fig9,
     fig10,
     fig11,
-    orders,
+    gradient_orders,
     own_step,
     planner_gap,
     sensitivity,
@@ -24,7 +24,7 @@ from hpfl.studies import (
 from hpfl.studies.study import Study
 
 _FIGURES = (fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10, fig11)
-_BEYOND = (times, own_step, adaptation, planner_gap, clocks, orders, fairness, sensitivity)
+_BEYOND = (times, own_step, adaptation, planner_gap, clocks, gradient_orders, fairness, sensitivity)
 STUDIES: Mapping[str, Study] = {module.STUDY.name: module.STUDY for module in (*_FIGURES, *_BEYOND)}
 GROUPS: Mapping[str, Sequence[str]] = {
     "figures": [module.STUDY.name for module in _FIGURES],

@@ -11,9 +11,9 @@ from hpfl.reporting.summary import time_to_target
 from hpfl.studies.beyond import hpfl_case
 from hpfl.studies.cases import Scale
 from hpfl.studies.curves import SHADES, Line, draw_lines, name, panels, plain_log
-from hpfl.studies.parts import Part
-from hpfl.studies.study import Found, Rows, Study, Tables
-from hpfl.studies.tabulate import Row, bands, distinct, evaluations, where
+from hpfl.studies.parts import StudyPart
+from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
+from hpfl.studies.tabulate import bands, distinct, evaluations, where
 
 CLOCKS = ("round", "event")
 PLANNERS = ("full", "paper", "joint", "fastest")
@@ -30,7 +30,7 @@ MOMENTS = 40
 _KEYS = ("data", "computing", "planner", "clock")
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """HPFL with each planner under each clock; those of clock `round` and the preset's UEs are figure 3's."""
     return [
         hpfl_case(scale, "mnist", seed, planner=planner, vary={**changes, "training.clock": clock})
@@ -61,7 +61,7 @@ def _with_speed(part: Found) -> Found:
     return {**part, "labels": {**part["labels"], "computing": computing}}
 
 
-def _run(part: Found) -> Row:
+def _run(part: Found) -> TableRow:
     labels, staleness, count = part["labels"], part["rounds"]["max_staleness"], len(part["rounds"]["time_s"])
     run_s = part["rounds"]["time_s"][-1] if count else 0.0
     target = TARGETS[labels["data"]][-1]
@@ -81,12 +81,12 @@ def _run(part: Found) -> Row:
     }
 
 
-def _reached(runs: Rows, mean: Row) -> Row:
+def _reached(runs: Rows, mean: TableRow) -> TableRow:
     here = where(runs, **{key: mean[key] for key in _KEYS})
     return {"reached": sum(row["time_to_target_s"] is not None for row in here)}
 
 
-def _ratios(runs: Rows) -> Iterator[Row]:
+def _ratios(runs: Rows) -> Iterator[TableRow]:
     """What `round` takes over what `event` does, above 1 where events are faster."""
     ours = {row["seed"]: row for row in where(runs, clock="event")}
     theirs = {row["seed"]: row for row in where(runs, clock="round")}
@@ -175,7 +175,7 @@ def _seconds(axes: Any, means: Rows, column: str) -> None:
     axes.set_xlabel("simulated time (s)")
 
 
-def _dot(axes: Any, place: float, row: Row, column: str) -> None:
+def _dot(axes: Any, place: float, row: TableRow, column: str) -> None:
     colour, value = SHADES[row["planner"]], row[column]
     if value is None:
         axes.annotate("  not reached", (0, place), va="center", fontsize=7, color=colour)

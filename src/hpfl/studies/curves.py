@@ -1,17 +1,17 @@
 """Pictures that many studies share: means over seeds as lines, their 95% intervals as bands."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpfl.reporting.style import SERIES, drawing, headline, percent_axis, save
+from hpfl.reporting.targets import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Row = Mapping[str, Any]
 KINDS = ("svg", "png")
 NAMES = {
     "full": "full",

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.reporting.style import INK
 from hpfl.studies.beyond import hpfl_case, less
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.curves import SHADES, Line, name, panels
-from hpfl.studies.parts import Part
-from hpfl.studies.study import Found, Rows, Study, Tables
-from hpfl.studies.tabulate import Row, bands, distinct, where
+from hpfl.studies.parts import StudyPart
+from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
+from hpfl.studies.tabulate import bands, distinct, where
 
 DATA = ("mnist", "cifar10")
 WHO = (
@@ -30,7 +30,7 @@ LEVELS = tuple(range(0, 101, 2))
 _KEYS = ("data", "system", "planner")
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """The runs of figures 3 and 4, and `fastest`."""
     grid = [(data, system, planner) for data in DATA if scale.has(data) for system, planner in WHO]
     return [
@@ -59,15 +59,15 @@ def tables(found: Sequence[Found]) -> Tables:
     }
 
 
-def _labels(part: Found) -> Row:
+def _labels(part: Found) -> TableRow:
     return {key: part["labels"][key] for key in (*_KEYS, "seed")}
 
 
-def _accuracies(part: Found) -> NDArray[np.float64]:
+def _accuracies(part: Found) -> FloatArray:
     return np.array([value for value in part["ues"]["personalised_accuracy"] if value is not None], dtype=np.float64)
 
 
-def spread_of(accuracy: NDArray[np.float64]) -> Row:
+def spread_of(accuracy: FloatArray) -> TableRow:
     """Means over all UEs, the worst and the best tenth; standard deviation; Jain's index, 1 where all are alike."""
     ordered, tenth = np.sort(accuracy), max(1, accuracy.size // 10)
     square = float(np.mean(accuracy**2))

@@ -16,10 +16,10 @@ from hpfl.planning.planners import PLANNERS as PLANNED
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import SHADES, draw_lines, name, panels, plain_log, planner_line
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.problems import Posed, posed_problems
-from hpfl.studies.study import Found, Rows, Study, Tables
-from hpfl.studies.tabulate import Row, bands, by_seed, distinct, rise, where
+from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
+from hpfl.studies.tabulate import bands, by_seed, distinct, rise, where
 
 DATA = ("mnist", "cifar10")
 PLANNERS = ("paper", "joint", "shpfl")
@@ -60,13 +60,13 @@ def _timings(posed: Posed, planner: str, size: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """A short run whose problems are planned and timed; and the long ones whose loss drop is compared (CIFAR-10)."""
     here = [data for data in DATA if scale.has(data)]
     return [part for seed in seeds for data in here for part in _of(scale, data, seed, drops=data == here[-1])]
 
 
-def _of(scale: Scale, data: str, seed: int, *, drops: bool) -> list[Part]:
+def _of(scale: Scale, data: str, seed: int, *, drops: bool) -> list[StudyPart]:
     short = case(scale, data, seed, rounds=TIMED_ROUNDS)
     timed = replace(short, name=f"planning-time/{short.name}", timed=True, probe=planning_times)
     return [timed, *(case(scale, data, seed, planner=planner) for planner in ("paper", "shpfl") if drops)]
@@ -121,13 +121,13 @@ def draw(made: Tables, folder: Path) -> list[Path]:
     return panels(folder / "fig11", facts, titles, fill)
 
 
-def _against_edges(axes: Any, rows: Sequence[Row]) -> None:
+def _against_edges(axes: Any, rows: Sequence[TableRow]) -> None:
     lines = [planner_line(where(rows, planner=planner), planner, marker="o") for planner in PLANNERS]
     draw_lines(axes, lines, "num_scheduled", "planning_ms")
     axes.set(xlabel="edges scheduled", ylabel="planning time of a round (ms)")
 
 
-def _against_drop(axes: Any, rows: Sequence[Row]) -> None:
+def _against_drop(axes: Any, rows: Sequence[TableRow]) -> None:
     for planner in ("paper", "shpfl"):
         here = [row for row in where(rows, planner=planner) if row["loss_drop"] > 0]
         axes.plot(
@@ -181,11 +181,11 @@ def _costs(made: Tables, data: str) -> list[Statement]:
     ]  # fmt: skip
 
 
-def _columns(rows: Sequence[Row], *names: str) -> list[list[float]]:
+def _columns(rows: Sequence[TableRow], *names: str) -> list[list[float]]:
     return [[row[name] for row in rows] for name in names]
 
 
-def _straightness(rows: Sequence[Row]) -> float | None:
+def _straightness(rows: Sequence[TableRow]) -> float | None:
     edges, times = _columns(rows, "num_scheduled", "planning_ms")
     if len(set(edges)) < 3 or np.ptp(times) == 0:
         return None
@@ -193,18 +193,18 @@ def _straightness(rows: Sequence[Row]) -> float | None:
     return correlation * abs(correlation)
 
 
-def _growth(rows: Sequence[Row]) -> float | None:
+def _growth(rows: Sequence[TableRow]) -> float | None:
     edges, times = _columns(rows, "num_scheduled", "planning_ms")
     risen = rise(edges, times)
     return None if risen is None else risen / float(np.mean(times))
 
 
-def _times(rows: Sequence[Row]) -> float | None:
+def _times(rows: Sequence[TableRow]) -> float | None:
     means = [np.mean([row["planning_ms"] for row in where(rows, planner=planner)]) for planner in ("paper", "shpfl")]
     return float(means[0] / means[1])
 
 
-def _correlation(rows: Sequence[Row]) -> float | None:
+def _correlation(rows: Sequence[TableRow]) -> float | None:
     times, drops = _columns(rows, "planning_ms", "loss_drop")
     return None if len(times) < 3 else float(spearmanr(times, drops).statistic)
 

@@ -7,9 +7,9 @@ from typing import Any
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import draw_lines, name, panels, planner_line
-from hpfl.studies.parts import Part
-from hpfl.studies.study import Found, Study, Tables
-from hpfl.studies.tabulate import Row, bands, by_seed, distinct, per_round, where
+from hpfl.studies.parts import StudyPart
+from hpfl.studies.study import Found, Study, TableRow, Tables
+from hpfl.studies.tabulate import bands, by_seed, distinct, per_round, where
 
 DATA = ("mnist", "cifar10")
 PLANNERS = ("paper", "joint")
@@ -18,7 +18,7 @@ WINDOWS = 30
 QUANTITIES = {"latency_s": "latency", "importance": "importance"}
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """HPFL with the proposed planner and the certified one; figures 3 and 4 share these runs."""
     here = [data for data in DATA if scale.has(data)]
     return [case(scale, data, seed, planner=planner) for seed in seeds for data in here for planner in PLANNERS]
@@ -76,7 +76,7 @@ def statements(made: Tables) -> list[Statement]:
 
 
 def _change(column: str) -> Any:
-    def change(members: list[Row]) -> float | None:
+    def change(members: list[TableRow]) -> float | None:
         quarter = len(members) // 4
         ordered = [row[column] for row in sorted(members, key=lambda row: row["round"])]
         if not quarter or not sum(ordered[:quarter]):

@@ -8,7 +8,7 @@ from typing import Any
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import draw_lines, name, panels, planner_line
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.tabulate import bands, by_seed, distinct, finals, rise, where
 
@@ -19,7 +19,7 @@ FLAT = 0.05
 """A quantity is flat that changes by less than this share of its mean over the whole range of rho."""
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """Every planner at every rho, the blind ones included: that they are flat is measured, not assumed."""
     grid = [(planner, rho) for planner in PLANNERS for rho in scale.sweep(RHOS)]
     return [

@@ -17,7 +17,7 @@ from hpfl.studies import time_to_accuracy as times
 from hpfl.studies.bars import Cell, paired, slowness
 from hpfl.studies.cases import Scale
 from hpfl.studies.curves import name, panels, plain_log
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import distinct, where
 
@@ -37,7 +37,7 @@ _QUICK_STEPS = (0.07, 0.5)
 _PLACE = ("data", "edge_skew", "planner")
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """Every planner with every step and broadcast, on the development seeds and on those that judge."""
     data = "mnist-mini" if scale.thin else "mnist"
     development = DEVELOPMENT[:1] if scale.thin else DEVELOPMENT
@@ -49,7 +49,7 @@ def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
     ]
 
 
-def _part(data: str, place: times.Place, step: float) -> Part:
+def _part(data: str, place: times.Place, step: float) -> StudyPart:
     part = times.part_of(data, SETTINGS[data], place, (*times.PLANNERS[place.planner], f"learning.outer_lr={step}"))
     role = "development" if place.seed in DEVELOPMENT else "judged"
     labels = {**part.labels, "outer_lr": step, "role": role}
@@ -111,7 +111,7 @@ def _cells(runs: Rows, choice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for step, cell in _judged(runs, choice).items():
         if cell:
             chosen = choice["outer_lr"] if step == "own" else choice["preset_outer_lr"]
-            summed = times.summary_of(list(cell.values()))
+            summed = times.over_seeds(list(cell.values()))
             yield {**{key: choice[key] for key in _PLACE}, "step": step, "outer_lr": chosen, **summed}
 
 

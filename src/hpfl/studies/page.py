@@ -8,7 +8,7 @@ from typing import Any
 
 from hpfl.config import to_toml
 from hpfl.reporting import atomic
-from hpfl.studies.outcome import Outcome
+from hpfl.studies.collected import Collected
 
 PAGE = "index.html"
 _STYLE = """
@@ -39,7 +39,7 @@ th { color: var(--muted); font-weight: 600 } td.number { font-variant-numeric: t
 _LOOKS = {"holds": "holds", "does not hold": "not", "inconclusive": "open"}
 
 
-def write_page(outcomes: Sequence[Outcome], judged: Sequence[Mapping[str, Any]], out: Path, command: str) -> Path:
+def write_page(outcomes: Sequence[Collected], judged: Sequence[Mapping[str, Any]], out: Path, command: str) -> Path:
     """Write the page into `out`, whole in itself; CSV files lie beside it."""
     body = [_head(outcomes, command), _claims(judged), *(_study(outcome, out, command) for outcome in outcomes)]
     text = (
@@ -51,7 +51,7 @@ def write_page(outcomes: Sequence[Outcome], judged: Sequence[Mapping[str, Any]],
     return out / PAGE
 
 
-def _head(outcomes: Sequence[Outcome], command: str) -> str:
+def _head(outcomes: Sequence[Collected], command: str) -> str:
     unique = {found["name"]: found for outcome in outcomes for found in outcome.found}
     seeds = {found["labels"]["seed"] for found in unique.values()}
     return (
@@ -94,7 +94,7 @@ def _statements(parts: Iterable[Mapping[str, Any]]) -> str:
     return f'<div class="scroll"><table><tbody>{rows}</tbody></table></div>'
 
 
-def _study(outcome: Outcome, out: Path, command: str) -> str:
+def _study(outcome: Collected, out: Path, command: str) -> str:
     study, there = outcome.study, len(outcome.found)
     pictures = "".join(_picture(path, study.title) for path in outcome.figures if path.suffix == ".svg")
     files = [path.relative_to(out).as_posix() for path in outcome.figures]
@@ -135,7 +135,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     return f'<td class="number">{text}{ends}</td>' if isinstance(value, (int, float)) else f"<td>{text}</td>"
 
 
-def _origin(outcome: Outcome, command: str) -> str:
+def _origin(outcome: Collected, command: str) -> str:
     seeds = sorted({found["labels"]["seed"] for found in outcome.found})
     names = sorted({part.name.rpartition("/")[0] for part in outcome.parts})
     listing = "\n".join(names)

@@ -22,7 +22,7 @@ from hpfl.reporting import atomic
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError, read_rounds
 from hpfl.reporting.summary import environment, time_to_target
-from hpfl.training.cloud import DivergedError
+from hpfl.training.cloud_step import DivergedError
 from hpfl.training.record import RoundRecord
 
 COLUMNS = (
@@ -54,7 +54,7 @@ Probe = Callable[..., Mapping[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class StudyPart:
     """A configuration with the labels that place it in its study; it ends at a target, a time or its last round.
 
     `name` is a path below the study's folder, so that parts made elsewhere merge by copying folders together.
@@ -92,7 +92,7 @@ class Part:
         return self.kept(out) / f"{fingerprint(self.config)}-{made_by}"
 
 
-def done(part: Part, out: Path) -> dict[str, Any] | None:
+def done(part: StudyPart, out: Path) -> dict[str, Any] | None:
     """The part's results, if they are there and are this part's."""
     try:
         found: dict[str, Any] = json.loads(part.file(out).read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def done(part: Part, out: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("key") == part.key else None
 
 
-def run_part(part: Part, out: Path, *, device: str, data_dir: Path | None, hooks: Hooks | None = None) -> None:
+def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, hooks: Hooks | None = None) -> None:
     """Run it, from where it was stopped, and leave its file, at once and whole; a run that diverges is a result too.
 
     `wall_s` in the file is the time since the last stop.
@@ -156,7 +156,7 @@ def _per_ue(config: Config, folder: Path, *, device: str, data_dir: Path | None,
     return {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
 
 
-def _begun(part: Part, folder: Path) -> list[dict[str, Any]]:
+def _begun(part: StudyPart, folder: Path) -> list[dict[str, Any]]:
     """The rounds done before a stop. What cannot be continued is cleared away: it is damaged, or had all it needs."""
     if not folder.exists():
         return []
@@ -178,7 +178,7 @@ def _plain(values: NDArray[Any]) -> list[float | None]:
 class _Limit:
     """Watches a run for the moment at which its part has all it needs; `rows` are the rounds it had before."""
 
-    def __init__(self, part: Part, rows: Iterable[dict[str, Any]] = ()) -> None:
+    def __init__(self, part: StudyPart, rows: Iterable[dict[str, Any]] = ()) -> None:
         self.part, self.rows, self.reached = part, list[dict[str, Any]](), False
         for row in rows:
             self._add(row)

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpfl.reporting.style import BLUE, INK, MUTED, ORANGE, VERMILLION
+from hpfl.reporting.targets import Row
 from hpfl.studies.curves import name, panels, plain_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Row = Mapping[str, Any]
 _SIZES = {"random-1": 1, "random-2": 2, "random-4": 4, "random-8": 8, "random-15": 15, "full": 20}
 _FEW = 3
 """Of fewer seeds no interval is drawn: it would be wider than the figure."""

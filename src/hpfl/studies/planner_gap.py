@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.config import Config
 from hpfl.experiment import Hooks
 from hpfl.planning.planners import PLANNERS
@@ -16,10 +16,10 @@ from hpfl.reporting.style import SKY
 from hpfl.rng import Stream
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.curves import SHADES, name, panels
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.problems import posed_problems
-from hpfl.studies.study import Found, Rows, Study, Tables
-from hpfl.studies.tabulate import Row, bands, distinct, where
+from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
+from hpfl.studies.tabulate import bands, distinct, where
 
 PLANNED = ("joint", "alternating", "paper", "random", "shpfl")
 """All of them keep to P2's constraints; `full` does not keep to the cap, so the bound is none for it."""
@@ -56,13 +56,13 @@ def plans_of(posed: Sequence[tuple[RoundProblem, Stream]]) -> dict[str, Any]:
     }
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """Runs steered by `joint` at several rho, and by the proposed planner, whose choices leave other problems."""
     grid = THIN if scale.thin else STEERED
     return [_probed(scale, seed, steering, rho) for seed in seeds for steering, rho in grid]
 
 
-def _probed(scale: Scale, seed: int, steering: str, rho: float) -> Part:
+def _probed(scale: Scale, seed: int, steering: str, rho: float) -> StudyPart:
     part = case(scale, "mnist", seed, planner=steering, vary={"planning.rho": rho})
     return replace(part, name=f"planner-gap/{part.name}", probe=replanned)
 
@@ -73,7 +73,7 @@ def tables(found: Sequence[Found]) -> Tables:
     return {"gaps": [row for place in _places(rounds) for row in _gaps(rounds, place)], "rounds": rounds}
 
 
-def _rounds(part: Found) -> Iterator[Row]:
+def _rounds(part: Found) -> Iterator[TableRow]:
     labels, plans = part["labels"], part["plans"]
     place = {"data": labels["data"], "steered_by": labels["planner"], "rho": labels["rho"], "seed": labels["seed"]}
     for index, bound in enumerate(plans["lower_bound"]):
@@ -84,14 +84,14 @@ def _rounds(part: Found) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def _places(rounds: Rows) -> list[Row]:
+def _places(rounds: Rows) -> list[TableRow]:
     keys = ("data", "steered_by", "rho")
     return [
         dict(zip(keys, place, strict=True)) for place in dict.fromkeys(tuple(row[k] for k in keys) for row in rounds)
     ]
 
 
-def seconds_lost(rows: Sequence[Row], planner: str) -> NDArray[np.float64]:
+def seconds_lost(rows: Sequence[TableRow], planner: str) -> FloatArray:
     """What a plan gives away in each round, in seconds of latency: `(objective - lower bound) / (1 - rho)`.
 
     A share of the objective would mean nothing where importance and latency cancel; a second always costs `1 - rho`.
@@ -100,7 +100,7 @@ def seconds_lost(rows: Sequence[Row], planner: str) -> NDArray[np.float64]:
     return np.maximum(gaps, 0.0)
 
 
-def _gaps(rounds: Rows, place: Row) -> Iterator[Row]:
+def _gaps(rounds: Rows, place: TableRow) -> Iterator[TableRow]:
     here = where(rounds, **place)
     for planner in PLANNED:
         lost_s = seconds_lost(here, planner)
@@ -122,7 +122,7 @@ def _gaps(rounds: Rows, place: Row) -> Iterator[Row]:
         }
 
 
-def _spread(word: str, values: NDArray[np.float64]) -> Row:
+def _spread(word: str, values: FloatArray) -> TableRow:
     marks = zip(("median", "p95", "worst"), np.percentile(values, (50, 95, 100)), strict=True)
     return {f"{word}_{mark}": float(value) for mark, value in marks}
 

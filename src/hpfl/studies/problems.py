@@ -9,7 +9,7 @@ from hpfl.data.sources import load_dataset
 from hpfl.experiment import Hooks, choose_device
 from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.rng import Stream
-from hpfl.simulation.build import build_simulation
+from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
@@ -17,10 +17,12 @@ from hpfl.training.state import TrainState
 Posed = list[tuple[RoundProblem, Stream]]
 
 
-def posed_problems(config: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Posed:
+def posed_problems(given: Config, *, device: str, data_dir: Path | None, hooks: Hooks) -> Posed:
     """Run as configured, and hand back every round's problem with the stream its planner drew from."""
-    config = resolve(config)
-    dataset = load_dataset(config.data.dataset, data_dir, progress=hooks.download)
+    config = resolve(given)
+    dataset = load_dataset(
+        config.data.dataset, data_dir, progress=hooks.download, options=config.data.options("dataset")
+    )
     simulation = build_simulation(config, dataset, device=choose_device(device), stopwatch=time.perf_counter)
     posed: Posed = []
 

@@ -21,20 +21,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from hpfl.experiment import Hooks
 from hpfl.reporting.store import OutputError
-from hpfl.studies.parts import Part, done, run_part
+from hpfl.studies.parts import StudyPart, done, run_part
 from hpfl.training.record import RoundRecord
 
-Stop = Callable[[], bool]
+ShouldStop = Callable[[], bool]
 
 
 def run_parts(
-    parts: Sequence[Part],
+    parts: Sequence[StudyPart],
     out: Path,
     *,
     device: str = "auto",
     data_dir: Path | None = None,
     workers: int = 1,
-    should_stop: Stop = lambda: False,
+    should_stop: ShouldStop = lambda: False,
     console: Console | None = None,
 ) -> bool:
     """Run what is missing under `out`; whether all parts are there now. Interrupted, it goes on where it stopped.
@@ -71,7 +71,7 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
-def _tidy(parts: Iterable[Part], out: Path) -> None:
+def _tidy(parts: Iterable[StudyPart], out: Path) -> None:
     """Remove what was kept of runs that are done now, and the folders that are empty then."""
     for part in parts:
         if part.kept(out).exists() and done(part, out) is not None:
@@ -81,7 +81,7 @@ def _tidy(parts: Iterable[Part], out: Path) -> None:
             Path(folder).rmdir()
 
 
-def results(parts: Iterable[Part], out: Path) -> list[dict[str, Any]]:
+def results(parts: Iterable[StudyPart], out: Path) -> list[dict[str, Any]]:
     """What the parts that are there left, each with the labels by which it is asked for here: studies share runs."""
     every = ((part, done(part, out)) for part in parts)
     return [{**found, "labels": dict(part.labels)} for part, found in every if found is not None]
@@ -90,7 +90,7 @@ def results(parts: Iterable[Part], out: Path) -> list[dict[str, Any]]:
 class _Course:
     """Where the study stands: the bar, and whether to go on."""
 
-    def __init__(self, bar: Progress, task: TaskID, should_stop: Stop) -> None:
+    def __init__(self, bar: Progress, task: TaskID, should_stop: ShouldStop) -> None:
         self.bar, self.task, self.should_stop = bar, task, should_stop
 
     def begin(self, name: str) -> None:
@@ -100,7 +100,7 @@ class _Course:
         self.bar.advance(self.task, share)
 
 
-def _one_by_one(parts: Sequence[Part], out: Path, course: _Course, *, device: str, data_dir: Path | None) -> None:
+def _one_by_one(parts: Sequence[StudyPart], out: Path, course: _Course, *, device: str, data_dir: Path | None) -> None:
     for part in parts:
         if course.should_stop():
             return
@@ -117,7 +117,7 @@ def _one_by_one(parts: Sequence[Part], out: Path, course: _Course, *, device: st
         course.advance(1.0 - share * len(seen))
 
 
-def _side_by_side(jobs: Iterable[tuple[Part, Path, str, Path | None]], course: _Course, *, workers: int) -> None:
+def _side_by_side(jobs: Iterable[tuple[StudyPart, Path, str, Path | None]], course: _Course, *, workers: int) -> None:
     """Keep `workers` processes busy; at a stop those at work end after their round, and no other is begun."""
     context = multiprocessing.get_context("spawn")  # a forked process cannot use the GPU
     stop = context.Event()
@@ -147,7 +147,7 @@ _stopped: Callable[[], bool] = lambda: False  # noqa: E731
 """In a process at work: whether the parent says stop."""
 
 
-def _job(job: tuple[Part, Path, str, Path | None]) -> tuple[str, bool]:
+def _job(job: tuple[StudyPart, Path, str, Path | None]) -> tuple[str, bool]:
     """Run it; its name, and whether it is done. What only a probe knows is not kept, so that those are let end."""
     part, out, device, data_dir = job
     hooks = Hooks() if part.probe else Hooks(should_stop=_stopped)

@@ -6,7 +6,7 @@ from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.convergence import draw, tables
 from hpfl.studies.curves import Line, name, planner_line
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Rows, Study, Tables
 from hpfl.studies.tabulate import differences, distinct, where
 
@@ -19,7 +19,7 @@ ALMOST = 0.01
 def selection_study(figure: str, data: str, title: str) -> Study:
     """The study of one data set."""
 
-    def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+    def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
         if not scale.has(data):
             return []
         grid = [(system, planner) for system in ("hpfl", "hfl") for planner in PLANNERS]

@@ -10,9 +10,9 @@ from hpfl.studies.beyond import less
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import LEAST_SEEDS
 from hpfl.studies.curves import panels
-from hpfl.studies.parts import Part
-from hpfl.studies.study import Found, Rows, Study, Tables
-from hpfl.studies.tabulate import Row, distinct, finals, where
+from hpfl.studies.parts import StudyPart
+from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
+from hpfl.studies.tabulate import distinct, finals, where
 
 WHO = (("hpfl", "paper"), ("hfl", "paper"), ("hpfl", "full"), ("hpfl", "random"))
 BOUNDS, STEPS = (5, 40), (0.01, 0.1)
@@ -27,9 +27,9 @@ PRESET = "as in the preset"
 _SYMBOLS = {"staleness_bound": "S", "samples_per_ue": "D", "inner_lr": "alpha"}
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """The preset's runs, which are figure 3's, and the same with one parameter changed at a time."""
-    changes: list[Row] = [
+    changes: list[TableRow] = [
         {},
         *(each for changed in _changes(scale) for each in (changed[:1] if scale.thin else changed)),
     ]
@@ -41,7 +41,7 @@ def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
     ]
 
 
-def _changes(scale: Scale) -> list[list[Row]]:
+def _changes(scale: Scale) -> list[list[TableRow]]:
     preset = load(scale.setups["mnist"].preset).model_dump()
     return [
         [{"planning.staleness_bound": bound} for bound in BOUNDS],
@@ -50,7 +50,7 @@ def _changes(scale: Scale) -> list[list[Row]]:
     ]
 
 
-def _kept(changed: Row, system: str) -> Row:
+def _kept(changed: TableRow, system: str) -> TableRow:
     """HFL does not adapt as it trains: only the step that it is measured with changes."""
     return {key: value for key, value in changed.items() if system == "hpfl" or key != "learning.inner_lr"}
 
@@ -61,7 +61,7 @@ def tables(found: Sequence[Found]) -> Tables:
     return {"differences": [row for setting in _settings(ends) for row in _compared(ends, setting)], "finals": ends}
 
 
-def setting_of(labels: Row) -> str:
+def setting_of(labels: TableRow) -> str:
     """`S = 5`, or that nothing was changed."""
     for label, symbol in _SYMBOLS.items():
         if label in labels:
@@ -74,7 +74,7 @@ def _settings(ends: Rows) -> list[str]:
     return sorted(distinct(ends, "setting"), key=lambda setting: setting != PRESET)
 
 
-def _compared(ends: Rows, setting: str) -> Iterator[Row]:
+def _compared(ends: Rows, setting: str) -> Iterator[TableRow]:
     for words, (ours, theirs) in COMPARED.items():
         pair = [where(ends, setting=setting, system=system, planner=planner) for system, planner in (ours, theirs)]
         row = less(pair[0], pair[1], ("personalised_accuracy", "meta_loss"))
@@ -83,7 +83,7 @@ def _compared(ends: Rows, setting: str) -> Iterator[Row]:
             yield {"setting": setting, "comparison": words, "accuracy_is": sign, **row}
 
 
-def sign_of(row: Row, column: str) -> str:
+def sign_of(row: TableRow, column: str) -> str:
     """Whether an interval lies above zero, below it, or holds it; nothing is said of few seeds."""
     low, high = row[f"{column}_low"], row[f"{column}_high"]
     if low is None or row["seeds"] < LEAST_SEEDS:

@@ -7,11 +7,12 @@ from typing import Any
 
 from hpfl.studies.cases import Scale
 from hpfl.studies.claims import Statement
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 
 Found = Mapping[str, Any]
 """The content of a part's file."""
-Rows = list[dict[str, Any]]
+TableRow = dict[str, Any]
+Rows = list[TableRow]
 Tables = Mapping[str, Rows]
 
 
@@ -36,7 +37,7 @@ class Study:
     name: str
     title: str
     about: str
-    parts: Callable[[Scale, Sequence[int]], list[Part]]
+    parts: Callable[[Scale, Sequence[int]], list[StudyPart]]
     tables: Callable[[Sequence[Found]], Tables]
     draw: Callable[[Tables, Path], list[Path]]
     claims: Callable[[Tables], list[Statement]] = no_statements

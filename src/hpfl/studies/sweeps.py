@@ -8,7 +8,7 @@ from hpfl.studies.cases import SHOWN, Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.convergence import draw, tables
 from hpfl.studies.curves import Line, name
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Rows, Study, Tables
 from hpfl.studies.tabulate import distinct, slopes, where
 
@@ -27,7 +27,7 @@ def sweep_study(
     label, values = sweep
     title, text = about
 
-    def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+    def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
         if not scale.has(data[0]):
             return []
         return [

@@ -3,13 +3,12 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hpfl.reporting import atomic
-
-Row = Mapping[str, Any]
+from hpfl.reporting.targets import Row
 
 
 def write_rows(folder: Path, name: str, table: Sequence[Row]) -> None:

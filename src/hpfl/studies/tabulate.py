@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from hpfl.reporting.intervals import arithmetic
-from hpfl.studies.study import Found, Rows
+from hpfl.studies.study import Found, Rows, TableRow
 
-Row = dict[str, Any]
 EVALUATED = ("meta_loss", "loss", "personalised_accuracy", "global_accuracy", "personalised_accuracy_p10")
 FINAL_SHARE = 0.1
 """A final value is the mean over the last tenth of a run."""
@@ -50,53 +49,53 @@ def _tail(values: Sequence[float | None]) -> float | None:
     return sum(late) / len(late) if late else None
 
 
-def bands(rows: Iterable[Row], by: Sequence[str], columns: Sequence[str]) -> Rows:
+def bands(rows: Iterable[TableRow], by: Sequence[str], columns: Sequence[str]) -> Rows:
     """Means over the seeds, with 95% intervals, of rows alike in `by`: `x`, `x_low`, `x_high` for each column."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[TableRow]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in by), []).append(row)
     return [dict(zip(by, key, strict=True)) | _band(members, columns) for key, members in groups.items()]
 
 
-def _band(members: Sequence[Row], columns: Sequence[str]) -> Row:
-    out: Row = {}
+def _band(members: Sequence[TableRow], columns: Sequence[str]) -> TableRow:
+    out: TableRow = {}
     for name in columns:
         out |= band(name, [row[name] for row in members if row[name] is not None])
     return out | {"seeds": len(members)}
 
 
-def band(name: str, values: Sequence[float]) -> Row:
+def band(name: str, values: Sequence[float]) -> TableRow:
     """Mean and 95% interval of a column's values, as the columns `x`, `x_low` and `x_high`."""
     found = arithmetic(values)
     ends = (found.mean, found.low, found.high) if found else (None, None, None)
     return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
-def where(rows: Iterable[Row], **wanted: Any) -> Rows:
+def where(rows: Iterable[TableRow], **wanted: Any) -> Rows:
     """The rows with these labels."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
-def distinct(rows: Iterable[Row], name: str) -> list[Any]:
+def distinct(rows: Iterable[TableRow], name: str) -> list[Any]:
     """The values of a label, in order of appearance."""
     return list(dict.fromkeys(row[name] for row in rows))
 
 
-def differences(ours: Iterable[Row], theirs: Iterable[Row], column: str) -> tuple[float, ...]:
+def differences(ours: Iterable[TableRow], theirs: Iterable[TableRow], column: str) -> tuple[float, ...]:
     """Ours minus theirs, seed by seed, for the seeds that both have."""
     other = {row["seed"]: row[column] for row in theirs}
     pairs = [(row[column], other.get(row["seed"])) for row in ours]
     return tuple(mine - his for mine, his in pairs if mine is not None and his is not None)
 
 
-def slopes(rows: Iterable[Row], x: str, column: str) -> tuple[float, ...]:
+def slopes(rows: Iterable[TableRow], x: str, column: str) -> tuple[float, ...]:
     """For each seed, how much `column` grows from the least `x` to the greatest, along the straight line that fits."""
     return by_seed(rows, lambda members: rise([row[x] for row in members], [row[column] for row in members]))
 
 
-def by_seed(rows: Iterable[Row], figure: Callable[[list[Row]], float | None]) -> tuple[float, ...]:
+def by_seed(rows: Iterable[TableRow], figure: Callable[[list[TableRow]], float | None]) -> tuple[float, ...]:
     """A figure of each seed's rows, for the seeds where it can be had."""
-    groups: dict[int, list[Row]] = {}
+    groups: dict[int, list[TableRow]] = {}
     for row in rows:
         groups.setdefault(row["seed"], []).append(row)
     found = (figure(members) for _, members in sorted(groups.items()))

@@ -8,22 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from hpfl.data.dataset import Progress
+from hpfl.arrays import FloatArray
+from hpfl.data.dataset import DownloadProgress
 from hpfl.data.sources import load_dataset
 from hpfl.experiment import choose_device
 from hpfl.learning.curvature import Landscape
-from hpfl.simulation.build import Simulation, build_simulation
-from hpfl.studies.theory_bounds import Constants, Course
-from hpfl.studies.theory_constants import Estimate, Estimator
-from hpfl.studies.theory_replay import Recorded, Witness, difference, full_batch_cohort, read_run
+from hpfl.simulation.simulated_run import Simulation, build_simulation
+from hpfl.studies.theory_bounds import Constants, RunCourse
+from hpfl.studies.theory_constants import ConstantEstimate, Estimator
+from hpfl.studies.theory_replay import RecordedRun, Witness, difference, full_batch_cohort, read_run
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 ROUND_SHARE, POINT_SHARE = 1.0, 30.0
 """How long a round and a point take next to each other, for the progress bar."""
@@ -32,7 +29,7 @@ _VECTORS_PER_UE = 10  # parameter vectors of a UE that the estimates hold at onc
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class TheorySettings:
     """How much is estimated, and where."""
 
     points: int = 12
@@ -48,18 +45,18 @@ class Watching:
     told: Callable[[str], None] = lambda text: None
     advanced: Callable[[float], None] = lambda share: None
     should_stop: Callable[[], bool] = lambda: False
-    download: Progress | None = None
+    download: DownloadProgress | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """What was measured along a run, before anything is made of it."""
 
-    recorded: Recorded
-    course: Course
+    recorded: RecordedRun
+    course: RunCourse
     meta_secant: FloatArray  # [T]: largest |grad F_k(w_{t+1}) - grad F_k(w_t)| / |w_{t+1} - w_t| over edges
     deviation_sq: FloatArray  # [T + 1]: mean over edges of |grad F_k - grad F|^2
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[ConstantEstimate, ...]
     num_ues: int  # UEs the constants were estimated on
     kinks: bool  # whether the model is not twice differentiable everywhere
     first_difference: tuple[int, list[str]] | None  # round and fields in which the replay left the records
@@ -75,12 +72,17 @@ class Findings:
         return len(self.course.outer_lr)
 
 
-def examine(folder: Path, options: Options, watching: Watching | None = None) -> Findings:
+def examine(folder: Path, options: TheorySettings, watching: Watching | None = None) -> Findings:
     """Play a run again and measure it; stopped early, it tells of the rounds until then."""
     watching = watching or Watching()
     recorded = read_run(folder)
     device = choose_device(options.device)
-    dataset = load_dataset(recorded.config.data.dataset, options.data_dir, progress=watching.download)
+    dataset = load_dataset(
+        recorded.config.data.dataset,
+        options.data_dir,
+        progress=watching.download,
+        options=recorded.config.data.options("dataset"),
+    )
     simulation = build_simulation(recorded.config, dataset, device=device, stopwatch=time.perf_counter)
     witness = Witness(full_batch_cohort(recorded.config, simulation, dataset, device), simulation)
     estimator = make_estimator(recorded, simulation, witness, options, told=watching.told)
@@ -107,7 +109,12 @@ def points(count: int, rounds: int) -> tuple[int, ...]:
 
 
 def make_estimator(
-    recorded: Recorded, simulation: Simulation, witness: Witness, options: Options, *, told: Callable[[str], None]
+    recorded: RecordedRun,
+    simulation: Simulation,
+    witness: Witness,
+    options: TheorySettings,
+    *,
+    told: Callable[[str], None],
 ) -> Estimator:
     """The estimator of a run: all UEs, or as many as asked for and as fit the memory, drawn at random."""
     fleet, learning = simulation.fleet, recorded.config.learning
@@ -119,7 +126,9 @@ def make_estimator(
     ues = everyone[streams.at("theory/ues").choice(len(everyone), count)]
     edge_of = fleet.edge_of_ue[ues]
     shares = 1.0 / np.bincount(edge_of, minlength=fleet.num_edges)[edge_of]
-    land = Landscape.of(simulation.task, witness.cohort.samples, ues=ues, shares=shares, memory_gb=learning.memory_gb)
+    land = Landscape.of(
+        simulation.task, witness.cohort.data.samples, ues=ues, shares=shares, memory_gb=learning.memory_gb
+    )
     return Estimator(
         landscape=land,
         edge_of=edge_of,
@@ -134,10 +143,10 @@ class _Playback:
     """Watches the replay: has every round measured, and the constants estimated at some."""
 
     def __init__(
-        self, recorded: Recorded, witness: Witness, estimator: Estimator, at: tuple[int, ...], watching: Watching
+        self, recorded: RecordedRun, witness: Witness, estimator: Estimator, at: tuple[int, ...], watching: Watching
     ) -> None:
         self.recorded, self.witness, self.estimator, self.at, self.watching = recorded, witness, estimator, at, watching
-        self.estimates: list[Estimate] = []
+        self.estimates: list[ConstantEstimate] = []
         self.first_difference: tuple[int, list[str]] | None = None
 
     def begin(self, start: TrainState) -> None:

@@ -3,11 +3,8 @@
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +57,7 @@ def meta_diversity(constants: Constants, inner_lr: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class RunCourse:
     """What happened in rounds `t = 0 .. T-1` of a run with `K` edges; arrays of `T + 1` end with the last model."""
 
     outer_lr: FloatArray  # [T]: beta, with the planner's own factor
@@ -98,29 +95,29 @@ class Course:
         return np.asarray(np.where(self.aggregated, values, 0.0).sum(axis=1) / self.count)
 
 
-def phi(course: Course, staleness_bound: int) -> FloatArray:
+def phi(course: RunCourse, staleness_bound: int) -> FloatArray:
     """`5 beta S^2 / A` of Theorem 1 in every round, with the number of edges really aggregated."""
     return 5 * course.outer_lr * staleness_bound**2 / course.count
 
 
-def nu(course: Course, staleness_bound: int, gamma_f: float) -> FloatArray:
+def nu(course: RunCourse, staleness_bound: int, gamma_f: float) -> FloatArray:
     """`(10 + 5 S^2) beta K gamma_F^2 / A` of Theorem 1 in every round."""
     edges = course.aggregated.shape[1]
     return np.asarray((10 + 5 * staleness_bound**2) * course.outer_lr * edges * gamma_f**2 / course.count)
 
 
-def printed_bound(course: Course, *, staleness_bound: int, gamma_f: float) -> FloatArray:
+def printed_bound(course: RunCourse, *, staleness_bound: int, gamma_f: float) -> FloatArray:
     """Theorem 1 as printed: `phi sum_k pi_k |grad F(w_{t - tau_k})|^2 + nu`; it presumes `beta = 1 / L_F`."""
     importance = course.count * course.mean_over_aggregated(course.gradient_sq[course.base_round])
     return phi(course, staleness_bound) * importance + nu(course, staleness_bound, gamma_f)
 
 
-def smoothness_bound(course: Course, l_f: float) -> FloatArray:
+def smoothness_bound(course: RunCourse, l_f: float) -> FloatArray:
     """What Lemma 1 gives at once: `-beta <grad F(w_t), g_t> + L_F beta^2 |g_t|^2 / 2`, for any step and direction."""
     return -course.outer_lr * course.slope + 0.5 * l_f * course.outer_lr**2 * course.direction_sq
 
 
-def corrected_bound(course: Course, *, l_f: float, gamma_f: float) -> FloatArray:
+def corrected_bound(course: RunCourse, *, l_f: float, gamma_f: float) -> FloatArray:
     """What the proof of Theorem 1 gives once its steps are put right; for any `beta` (docs/errata.md, row 19).
 
     `-beta/2 |grad F(w_t)|^2 + beta/2 (beta L_F - 1) |g_t|^2 + beta V K gamma_F^2 / A_t + beta L_F^2 drift`, where `V`
@@ -132,7 +129,7 @@ def corrected_bound(course: Course, *, l_f: float, gamma_f: float) -> FloatArray
     return np.asarray(descent + beta * diverse + beta * l_f**2 * drift_sq(course))
 
 
-def drift_sq(course: Course) -> FloatArray:
+def drift_sq(course: RunCourse) -> FloatArray:
     """At least the mean over the aggregated of `|w_t - w_{t - tau}|^2`, from the importance of the rounds between.
 
     `|w_{j+1} - w_j|^2` is at most `beta_j^2` times the mean of `|grad F_k(w_{j - tau})|^2` over the edges of round

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from hpfl.arrays import IntArray
 from hpfl.learning.curvature import Apply, Landscape, Leading, leading_eigenpairs, spectral_norms
 from hpfl.rng import Streams
 from hpfl.studies.theory_bounds import Constants
-
-IntArray = NDArray[np.int64]
 
 RANK = 16
 """Eigenpairs of the mean Hessian that are kept: comparing every UE with all of it would take n^2 products a step."""
@@ -25,7 +23,7 @@ _MOST_STEPS, _MOST_CHANGE_STEPS = 20, 8  # of a power iteration; a change of Hes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class ConstantEstimate:
     """The constants seen at `round`, and what the lemmas speak of, measured directly."""
 
     round: int
@@ -48,7 +46,7 @@ class Estimator:
     told: Callable[[str], None] = lambda what: None
     _warm: dict[str, Tensor] = field(default_factory=dict)
 
-    def at(self, round_number: int, point: Tensor, before: Tensor | None) -> Estimate:
+    def at(self, round_number: int, point: Tensor, before: Tensor | None) -> ConstantEstimate:
         """The constants at `point`; `before` is the model one round earlier."""
         self.told("gradients")
         land, alpha = self.landscape, self.inner_lr
@@ -63,7 +61,7 @@ class Estimator:
         hessian_diversity, tail = self._hessian_diversity(point)
         self.told("Hessian change")
         change = self._hessian_change(round_number, point, before, here)
-        return Estimate(
+        return ConstantEstimate(
             round=round_number,
             constants=Constants(
                 smoothness=smoothness,

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray
 from hpfl.reporting.style import (
     BLUE,
     DASHES,
@@ -27,7 +27,6 @@ from hpfl.studies.theory_report import bound_columns, lemmas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = NDArray[np.float64]
 Entry = tuple[float, str, str]  # height, text, colour of a line's name
 
 _BOUNDS = {

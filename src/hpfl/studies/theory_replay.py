@@ -7,28 +7,26 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from hpfl.arrays import FloatArray
 from hpfl.assembly import local_training
-from hpfl.config import Config, load, resolve
+from hpfl.config import Experiment, load, resolve
 from hpfl.data.dataset import Dataset, to_float
-from hpfl.learning import Cohort
+from hpfl.learning import Cohort, Computes, recorded
 from hpfl.reporting.folder import CONFIG, ROUNDS, RUN_ID, SUMMARY
 from hpfl.reporting.store import OutputError, read_rounds, read_summary
-from hpfl.simulation.build import Simulation
-from hpfl.studies.theory_bounds import Course
+from hpfl.simulation.simulated_run import Simulation
+from hpfl.studies.theory_bounds import RunCourse
 from hpfl.training.record import MEASURED_FIELDS, RoundRecord
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedRun:
     """A run as its folder tells it."""
 
     folder: Path
-    config: Config
+    config: Experiment
     records: Sequence[Mapping[str, Any]]
 
     @property
@@ -37,7 +35,7 @@ class Recorded:
         return self.config.planning.staleness_bound
 
 
-def read_run(folder: Path) -> Recorded:
+def read_run(folder: Path) -> RecordedRun:
     """Configuration and records of a simulated run, finished or stopped."""
     if not folder.is_dir():
         raise OutputError(f"{folder} is not a folder of results; `hpfl run` makes one")
@@ -52,10 +50,10 @@ def read_run(folder: Path) -> Recorded:
         )
     if not (folder / CONFIG).is_file():
         raise OutputError(f"{folder / CONFIG} is missing; a run is played again from it")
-    return Recorded(folder=folder, config=resolve(load(folder / CONFIG)), records=records)
+    return RecordedRun(folder=folder, config=resolve(load(folder / CONFIG)), records=records)
 
 
-def full_batch_cohort(config: Config, simulation: Simulation, dataset: Dataset, device: torch.device) -> Cohort:
+def full_batch_cohort(config: Experiment, simulation: Simulation, dataset: Dataset, device: torch.device) -> Cohort:
     """All UEs with exact gradients on whole shards: the `grad F_{k,i}` of the theory, whatever the run itself used."""
     shards = simulation.dealt.shards
     training = replace(local_training(config), objective="exact", batch_size=None, local_steps=1)
@@ -72,7 +70,7 @@ def full_batch_cohort(config: Config, simulation: Simulation, dataset: Dataset, 
 
 
 @dataclass(frozen=True)
-class Moment:
+class SeenModel:
     """The model after some round: `F`, every edge's `grad F_k` [K, P] and their mean."""
 
     params: Tensor
@@ -91,14 +89,18 @@ class Witness:
 
     cohort: Cohort
     simulation: Simulation
-    moments: list[Moment] = field(default_factory=list)  # the last two
+    moments: list[SeenModel] = field(default_factory=list)  # the last two
     columns: dict[str, list[Any]] = field(default_factory=dict)
+    computes: Computes = field(init=False)
 
-    def see(self, params: Tensor) -> Moment:
+    def __post_init__(self) -> None:
+        self.computes = recorded(self.cohort)
+
+    def see(self, params: Tensor) -> SeenModel:
         """Measure a model and keep it beside the one before."""
         fleet = self.simulation.fleet
         ues = np.flatnonzero(fleet.num_samples)
-        found = self.cohort.updates(
+        found = self.computes.updates(
             params,
             ues=ues,
             groups=fleet.edge_of_ue[ues],
@@ -106,7 +108,7 @@ class Witness:
             streams=self.simulation.parts.streams,
             key=0,
         )
-        moment = Moment(params, float(np.mean(found.meta_loss)), found.update)
+        moment = SeenModel(params, float(np.mean(found.meta_loss)), found.update)
         self.moments = [*self.moments[-1:], moment]
         self._add(
             loss=moment.loss,
@@ -116,7 +118,7 @@ class Witness:
         )
         return moment
 
-    def see_round(self, params: Tensor, record: RoundRecord) -> Moment:
+    def see_round(self, params: Tensor, record: RoundRecord) -> SeenModel:
         """Measure the model after a round, and the step that led to it."""
         before = self.moments[-1]
         after = self.see(params)
@@ -132,10 +134,10 @@ class Witness:
         )
         return after
 
-    def course(self) -> Course:
+    def course(self) -> RunCourse:
         """Everything seen so far as arrays."""
-        names = Course.__dataclass_fields__
-        return Course(**{name: np.array(self.columns[name]) for name in names})
+        names = RunCourse.__dataclass_fields__
+        return RunCourse(**{name: np.array(self.columns[name]) for name in names})
 
     def column(self, name: str) -> FloatArray:
         """One figure of every model or round."""
@@ -153,13 +155,13 @@ def difference(recorded: Mapping[str, Any], again: Mapping[str, Any]) -> list[st
     return sorted(name for name in names - evaluated if name not in recorded or recorded[name] != again[name])
 
 
-def _deviation_sq(moment: Moment) -> float:
+def _deviation_sq(moment: SeenModel) -> float:
     """Mean over edges of `|grad F_k - grad F|^2`, the left side of Lemma 2."""
     distances = torch.linalg.vector_norm(moment.edge_gradients.double() - moment.gradient, dim=1)
     return float(distances.square().mean())
 
 
-def _secant(before: Moment, after: Moment, moved: float) -> float:
+def _secant(before: SeenModel, after: SeenModel, moved: float) -> float:
     """Largest change of an edge's `grad F_k` over the distance the model moved; Lemma 1 says at most `L_F`."""
     if not moved:
         return 0.0

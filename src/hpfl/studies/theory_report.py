@@ -5,13 +5,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpfl.config import Config
+from hpfl.arrays import FloatArray
+from hpfl.config import Experiment
 from hpfl.studies import theory_bounds as bounds
 from hpfl.studies.theory import Findings
-
-FloatArray = NDArray[np.float64]
 
 BOUNDS = {
     "printed": "Theorem 1, printed",
@@ -145,10 +143,12 @@ def _point(estimate: Any) -> Mapping[str, Any]:
     return {"round": fields.pop("round"), **fields.pop("constants"), **fields}
 
 
-def departures(config: Config) -> list[str]:
+def departures(config: Experiment) -> list[str]:
     """Where the run does something else than the update rule that Theorem 1 is about."""
     learning, training = config.learning, config.training
     checks = {
+        f"method {learning.method}; the theorem is about personalised gradients": learning.method != "per-fedavg",
+        "updates pass through an uplink's steps; the theorem takes them as they are": bool(learning.uplink),
         f"UEs send {learning.objective} directions, not exact gradients": learning.objective != "exact"
         and learning.inner_lr > 0,
         f"{learning.inner_steps} inner steps; the lemmas are about one": learning.inner_steps > 1
@@ -158,7 +158,8 @@ def departures(config: Config) -> list[str]:
         f"{training.edge_rounds} edge rounds; the theorem is about one": training.edge_rounds > 1,
         "means weigh by samples; the theorem weighs alike": training.weighting == "samples",
         "stale updates are discounted; the theorem takes them whole": training.staleness_discount > 0,
-        f"aggregation {training.aggregation}; the theorem is about the mean": training.aggregation != "mean",
+        f"combine {training.combine}; the theorem is about the mean": training.combine != "mean",
+        f"edges combine by {training.edge_combine}; the theorem is about the mean": training.edge_combine != "mean",
         "UEs come, go or are sampled; the theorem has all of them in every edge round": config.life.on,
     }
     return [text for text, holds in checks.items() if holds]

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from hpfl.config import load
 from hpfl.reporting import summary
 from hpfl.reporting.intervals import geometric
-from hpfl.studies.parts import Part
-
-Rows = list[dict[str, Any]]
+from hpfl.studies.parts import StudyPart
+from hpfl.studies.study import Rows
 
 RANDOM_SIZES = (1, 2, 4, 8, 15)
 OWN_BROADCAST = ("fastest", "round-robin", "random-cycle")
@@ -127,12 +126,12 @@ class Place(NamedTuple):
     seed: int
 
 
-def parts(settings: Mapping[str, Setting], seeds: Iterable[int]) -> list[Part]:
+def parts(settings: Mapping[str, Setting], seeds: Iterable[int]) -> list[StudyPart]:
     """Every run of the study, seed by seed, so that an interrupted one is even; what the bars ask for comes first."""
     return [part for seed in seeds for data, setting in settings.items() for part in _of(data, setting, seed)]
 
 
-def _of(data: str, setting: Setting, seed: int) -> Iterator[Part]:
+def _of(data: str, setting: Setting, seed: int) -> Iterator[StudyPart]:
     every = sorted(grid(setting, seed), key=lambda place: _rank(place, setting))
     barred = [place for place in every if not any(_rank(place, setting))]
     for place in barred:
@@ -165,7 +164,7 @@ def _ends(skews: Sequence[float]) -> tuple[float, ...]:
     return tuple(dict.fromkeys((skews[0], skews[-1])))
 
 
-def _long(data: str, setting: Setting, seed: int) -> Iterator[Part]:
+def _long(data: str, setting: Setting, seed: int) -> Iterator[StudyPart]:
     """`full` until it has converged, and `fastest` for as many seconds."""
     if setting.long is None:
         return
@@ -181,13 +180,15 @@ def _long(data: str, setting: Setting, seed: int) -> Iterator[Part]:
         )
 
 
-def _named(part: Part, kind: str) -> Part:
+def _named(part: StudyPart, kind: str) -> StudyPart:
     """A part outside the grid, whose name has its kind in place of the clock."""
     data, _, rest = part.name.split("/", 2)
     return replace(part, name=f"{data}/{kind}/{rest}")
 
 
-def part_of(data: str, setting: Setting, place: Place, changes: Sequence[str], *, system: str | None = None) -> Part:
+def part_of(
+    data: str, setting: Setting, place: Place, changes: Sequence[str], *, system: str | None = None
+) -> StudyPart:
     """The run of one place with `changes` on top."""
     overrides = [
         f"training.clock={place.clock}",
@@ -199,7 +200,7 @@ def part_of(data: str, setting: Setting, place: Place, changes: Sequence[str], *
         *changes,
     ]
     slug = place.planner.replace(", ", "-").replace(" ", "-")
-    return Part(
+    return StudyPart(
         name=f"{data}/{place.clock}/skew-{place.skew:g}/{slug}/{place.broadcast}/seed-{place.seed}",
         labels={
             "data": data,
@@ -260,10 +261,10 @@ def summary_rows(runs: Sequence[Mapping[str, Any]]) -> Rows:
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in runs:
         groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
-    return [dict(zip(GROUP, key, strict=True)) | summary_of(members) for key, members in groups.items()]
+    return [dict(zip(GROUP, key, strict=True)) | over_seeds(members) for key, members in groups.items()]
 
 
-def summary_of(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def over_seeds(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Geometric means over the runs of one cell that reached the target."""
     there = [row for row in members if row["reached"]]
     time = geometric([row["time_s"] for row in there])

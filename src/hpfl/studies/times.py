@@ -7,7 +7,7 @@ from hpfl.studies import time_to_accuracy as times
 from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.cases import Scale
 from hpfl.studies.converged import converged_rows
-from hpfl.studies.parts import Part
+from hpfl.studies.parts import StudyPart
 from hpfl.studies.picture import draw
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.tabulate import distinct
@@ -15,7 +15,7 @@ from hpfl.studies.tabulate import distinct
 _EVERY: Mapping[str, times.Setting] = {**times.FULL, **times.QUICK}
 
 
-def parts(scale: Scale, seeds: Sequence[int]) -> list[Part]:
+def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     """The whole grid, or a small sample of it."""
     return times.parts(times.QUICK if scale.thin else times.FULL, seeds)
 

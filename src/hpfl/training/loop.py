@@ -5,44 +5,42 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.checking import checked_answer
 from hpfl.planning.deadline import ConvergenceError
-from hpfl.planning.fields import LARGEST
 from hpfl.planning.planners import name_of
 from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
+from hpfl.planning.rules import LARGEST
 from hpfl.rng import Streams
-from hpfl.training.chronicle import chronicle
-from hpfl.training.cloud import CloudSettings, DivergedError, discounted, hearers, pose, remembered, step
-from hpfl.training.present import nobody, over_all, without_absent
-from hpfl.training.record import EvaluationSummary, RoundRecord
+from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose, remembered, step
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
+from hpfl.training.present_edges import nobody, over_all, without_absent
+from hpfl.training.record import RoundRecord
 from hpfl.training.state import Executor, Observation, Outcome, TrainState
+from hpfl.training.update_fates import chronicle
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
-
-Watcher = Callable[[TrainState, RoundRecord], bool]
+AfterRound = Callable[[TrainState, RoundRecord], bool]
 """Told after every round; answers whether to go on."""
 
-Evaluate = Callable[[torch.Tensor, int], EvaluationSummary | None]
-"""Measures a model after a round, or declines."""
+Evaluate = Callable[[TrainState], EvaluationSummary | None]
+"""Measures the model of a state, with what the UEs keep, or declines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Who plays the round."""
+    """Who plays the round, and by which names its record tells of evaluations."""
 
     executor: Executor
     planner: Planner
     evaluate: Evaluate
     streams: Streams
     stopwatch: Callable[[], float]
+    columns: tuple[str, ...] = summary_columns()
 
 
-def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: Watcher) -> TrainState:
-    """Play rounds until there have been `settings.rounds`, or the watcher says stop."""
+def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: AfterRound) -> TrainState:
+    """Play rounds until there have been `settings.rounds`, or `watch` says stop."""
     while state.round < settings.rounds:
         state, record = play_round(state, parts, settings)
         if not watch(state, record):
@@ -61,24 +59,29 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     outcome = parts.executor.execute(state, observation, plan)
 
     aggregated = _mask(len(state.base_round), outcome)
-    updates = discounted(outcome.arrivals, this_round=state.round, settings=settings)
+    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale)
     played = state.but(
         round=state.round + 1,
         time_s=state.time_s + observation.spent_s + outcome.latency_s,
-        params=step(state.params, updates, settings, scale=plan.step_scale),
+        params=taken.params,
         pending=observation.pending if outcome.pending is None else outcome.pending,
         awaiting=np.zeros_like(state.awaiting),
         importance=observation.importance if outcome.importance is None else outcome.importance,
         joules=state.joules + _joules(observation, outcome),
-        memory=remembered(memory, plan, outcome.arrivals, this_round=state.round, settings=settings),
+        memory=remembered(memory, plan, taken.shares),
         clock=outcome.clock,
+        kept=_newest(state.kept, observation.kept, outcome.kept),
+        cloud_rule=taken.rule,
+        edge_rules=_newest(state.edge_rules, observation.edge_rules, outcome.edge_rules),
     )
     told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
     after = parts.executor.broadcast(played, told)
 
-    evaluation = parts.evaluate(after.params, after.round)
+    evaluation = parts.evaluate(after)
     marks = chronicle(before, after, observation, outcome, told & ~aggregated)
-    return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, **_shown(evaluation)})
+    marks["shares"] = tuple(taken.shares.values())
+    shown = dict.fromkeys(parts.columns) | dict(evaluation or {})
+    return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
 
 
 def _planned(
@@ -118,12 +121,12 @@ def _mask(num_edges: int, outcome: Outcome) -> BoolArray:
     return mask
 
 
+def _newest(*found: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return [one for one in found if one is not None][-1]
+
+
 def _or_none(mask: BoolArray | None, like: BoolArray) -> BoolArray:
     return np.zeros_like(like) if mask is None else mask
-
-
-def _shown(evaluation: EvaluationSummary | None) -> dict[str, float]:
-    return {} if evaluation is None else vars(evaluation)
 
 
 def _record(

@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 
 COMPUTE, UPLOAD, WAITING, BACKHAUL = "compute", "edge_upload", "waiting", "backhaul"
 AGGREGATED, BROADCAST, SUPERSEDED, DROPPED = "aggregated", "broadcast", "superseded", "dropped"

@@ -1,59 +1,29 @@
 """The figures of one round, flat and named: one line of `rounds.jsonl`, from which every picture is drawn."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hpfl.learning import Evaluation
+from hpfl.learning import LearningError
+from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.phases import Phases
 
-FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationSummary:
-    """Means of one evaluation over the UEs that have the figure, and the worst decile; NaN where nobody has."""
-
-    meta_loss: float
-    loss: float
-    personalised_accuracy: float
-    global_accuracy: float
-    personalised_accuracy_p10: float
-    personalised_test_loss: float
-    test_loss: float
-
-
-def summary_of(evaluation: Evaluation) -> EvaluationSummary:
-    """Means over the UEs that were evaluated, and the accuracy that nine of ten reach."""
-    means = {entry.name: _known(getattr(evaluation, entry.name), np.mean) for entry in fields(evaluation)}
-    worst = _known(evaluation.personalised_accuracy, lambda values: np.quantile(values, 0.1))
-    return EvaluationSummary(**means, personalised_accuracy_p10=worst)
-
-
-def _known(values: FloatArray, figure: Callable[[FloatArray], Any]) -> float:
-    """A figure of the values that are there; NaN of none."""
-    known = values[~np.isnan(values)]
-    return float(figure(known)) if known.size else math.nan
-
-
-EVALUATED = tuple(entry.name for entry in fields(EvaluationSummary))
-"""Fields of a record that an evaluation fills."""
+_USUAL = summary_columns()
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRecord:
-    """Round `round` (counted from 1) and the system just after it. Evaluation fields are None between evaluations.
+    """Round `round` (counted from 1) and the system just after it. Between evaluations, their columns are None.
 
-    `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived and `staleness` theirs;
+    `scheduled` are the edges the plan gave bandwidth, `aggregated` those whose update arrived, `staleness` theirs and
+    `shares` those they had in the step, which watchers are told and no file holds but the audit log;
     `superseded` updates in flight were replaced by a broadcast, `dropped` ones were lost with their edge; of the UEs
     `num_participants` took part in the round's links and `num_lost` were left out on the way.
     `objective`, `lower_bound` and `relative_gap` are those of P2, which planner `fastest` does not seek.
     `step_scale` multiplied the outer step; `noise_scale` is the planner's estimate of the noise between edges over the
-    signal. `phases` goes to `timeline.jsonl`.
+    signal. `evaluation` has the columns of the run's metrics, which are attributes too: `record.meta_loss`. `phases`
+    goes to `timeline.jsonl`.
     """
 
     round: int
@@ -80,18 +50,40 @@ class RoundRecord:
     num_lost: int = 0
     step_scale: float = 1.0
     noise_scale: float | None = None
-    meta_loss: float | None = None
-    loss: float | None = None
-    personalised_accuracy: float | None = None
-    global_accuracy: float | None = None
-    personalised_accuracy_p10: float | None = None
-    personalised_test_loss: float | None = None
-    test_loss: float | None = None
+    evaluation: Mapping[str, float | None] = field(default_factory=lambda: dict.fromkeys(_USUAL))
+    shares: tuple[float, ...] = ()
     phases: Phases | None = field(default=None, repr=False, compare=False)
 
+    def __getattr__(self, name: str) -> float | None:
+        """A column of the evaluation; one of the usual columns is None where a run does not measure it."""
+        columns: Mapping[str, float | None] = self.__dict__.get("evaluation", {})
+        if name not in columns and name not in _USUAL:
+            raise AttributeError(f"a record has no {name!r}; of evaluations this one has {', '.join(columns)}")
+        return columns.get(name)
+
     def to_json(self) -> dict[str, Any]:
-        """A plain object; numbers that JSON cannot hold become null."""
-        return {key: _plain(value) for key, value in vars(self).items() if key != "phases"}
+        """A plain object with the columns of the evaluation at its end; numbers that JSON cannot hold become null."""
+        own = {key: value for key, value in vars(self).items() if key not in _APART}
+        return {key: _plain(value) for key, value in {**own, **self.evaluation}.items()}
+
+
+_APART = frozenset({"evaluation", "shares", "phases"})
+_OWN = frozenset(entry.name for entry in fields(RoundRecord)) - _APART
+"""What every line of `rounds.jsonl` has, whatever is measured."""
+_OF_UES = frozenset({"ue", "edge", "samples", "labels"})
+"""What a line of `ues.csv` has besides."""
+
+
+def evaluated_columns(line: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns of a line of `rounds.jsonl` that an evaluation fills."""
+    return tuple(name for name in line if name not in _OWN)
+
+
+def check_columns(names: Iterable[str]) -> None:
+    """Refuse columns of metrics that would stand in the place of something else in a record or a table of UEs."""
+    taken = [name for name in names if name in _OWN | _APART | _OF_UES]
+    if taken:
+        raise LearningError(f"a metric's column is called {taken[0]!r}, as another in the results; wanted a new name")
 
 
 MEASURED_FIELDS = frozenset({"planning_s"})

@@ -6,16 +6,15 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.links import Links
-from hpfl.planning.problem import Plan
+from hpfl.planning.problem import Memory, Plan
+from hpfl.training.clock import ClockMemory
 from hpfl.training.phases import Phases
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-Memory = Mapping[str, Any]
+UNLESS_EMPTY = "unless empty"
+"""Marks the fields of a state that a checkpoint holds only where something is in them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +23,8 @@ class TrainState:
 
     Edges that `awaiting` marks have just received `params` and not yet computed on it; the others hold a pending
     update computed from the model of `base_round`. `clock` is the executor's own memory (work in flight).
+    `kept` are rows [N, ...] that UEs keep between rounds, `cloud_rule` and `edge_rules` are what the combine rules
+    remember, the latter by edge (`training/remembered.py`). In most runs these three are empty.
     """
 
     round: int
@@ -35,7 +36,10 @@ class TrainState:
     importance: FloatArray
     joules: FloatArray
     memory: Memory = field(default_factory=dict)
-    clock: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    clock: ClockMemory = field(default_factory=dict)
+    kept: Mapping[str, torch.Tensor] = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
+    cloud_rule: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
+    edge_rules: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
 
     @property
     def staleness(self) -> IntArray:
@@ -45,6 +49,17 @@ class TrainState:
     def but(self, **changes: Any) -> "TrainState":
         """This state with some fields changed."""
         return replace(self, **changes)
+
+    def to(self, device: torch.device) -> "TrainState":
+        """This state with all its tensors on a device."""
+        return replace(self, **{name: _moved(value, device) for name, value in vars(self).items()})
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """A tensor, or a mapping with tensors in it, on a device; everything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    return {key: _moved(one, device) for key, one in value.items()} if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +81,13 @@ class Observation:
     UE, `spent_j` joules (None: nothing). `renewal_s` is what each edge needs to compute on a new model.
     `active` marks the edges that have an update to send (None: all). The others have no UEs; `dropped` marks those
     that lost their update since the last round, and `base_round` is what every edge holds now (None: as in the state).
+    `kept` and `edge_rules` are those of the state once the edges have computed (None: as in the state).
     """
 
     links: Links
     pending: torch.Tensor
     importance: FloatArray
-    clock: Mapping[str, NDArray[Any]]
+    clock: ClockMemory
     sketches: FloatArray | None = None
     spent_s: float = 0.0
     spent_bits: float = 0.0
@@ -81,27 +97,31 @@ class Observation:
     dropped: BoolArray | None = None
     base_round: IntArray | None = None
     num_lost: int = 0
+    kept: Mapping[str, torch.Tensor] | None = None
+    edge_rules: Memory | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """Step 3 of a round: which updates reached the cloud, how long it took, and what it cost.
 
-    Where UEs were lost on the way, `pending` and `importance` are those of the UEs that are left. `dropped` edges lost
-    their update; `fresh` ones receive the new model though nothing of theirs was aggregated.
+    Where UEs were lost on the way, `pending`, `importance`, `kept` and `edge_rules` are those of the UEs that are left.
+    `dropped` edges lost their update; `fresh` ones receive the new model though nothing of theirs was aggregated.
     """
 
     arrivals: tuple[EdgeUpdate, ...]
     latency_s: float
     uplink_bits: float
     joules: FloatArray
-    clock: Mapping[str, NDArray[Any]]
+    clock: ClockMemory
     pending: torch.Tensor | None = None
     importance: FloatArray | None = None
     dropped: BoolArray | None = None
     fresh: BoolArray | None = None
     num_lost: int = 0
     phases: Phases | None = None
+    kept: Mapping[str, torch.Tensor] | None = None
+    edge_rules: Memory | None = None
 
 
 class Executor(Protocol):

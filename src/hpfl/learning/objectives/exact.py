@@ -5,7 +5,7 @@ from typing import Any
 from hpfl.learning.objective import OBJECTIVES, Calculus, LocalTraining, MetaGradient, adapted, meta_gradient
 
 
-@OBJECTIVES.register("exact")
+@OBJECTIVES.register("exact", twice=True)
 def exact(calculus: Calculus, start: Any, training: LocalTraining) -> MetaGradient:
     """Pull the outer gradient back through every inner step with a Hessian-vector product."""
     theta, path = adapted(calculus, start, training, keep=True)

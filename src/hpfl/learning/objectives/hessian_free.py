@@ -5,7 +5,7 @@ from typing import Any
 from hpfl.learning.objective import OBJECTIVES, Calculus, LocalTraining, MetaGradient, adapted, meta_gradient
 
 
-@OBJECTIVES.register("hessian-free")
+@OBJECTIVES.register("hessian-free", differences=True)
 def hessian_free(calculus: Calculus, start: Any, training: LocalTraining) -> MetaGradient:
     """`H v = (grad f(w + delta v) - grad f(w - delta v)) / (2 delta)`, on the Hessian batch."""
     theta, path = adapted(calculus, start, training, keep=False)

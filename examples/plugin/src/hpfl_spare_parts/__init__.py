@@ -1,0 +1,1 @@
+"""One part of every kind that HPFL can be given from outside."""

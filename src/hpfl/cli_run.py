@@ -1,0 +1,111 @@
+"""`hpfl run`: train over a simulated network and write the results down."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from hpfl.cli_errors import reported
+from hpfl.cli_folders import home, own_folder, to_resume, unused
+from hpfl.cli_options import SetOption, SourceArgument, SystemOption
+from hpfl.cli_running import run_with_display
+from hpfl.config import Config, load
+from hpfl.reporting.formats import number
+from hpfl.training.watching import RunResult
+
+
+@reported
+def run_command(  # noqa: PLR0917  every option is passed by name
+    source: SourceArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results.", show_default="runs/NAME, or runs/NAME-2, ... once that is there"),
+    ] = None,
+    system: SystemOption = None,
+    set_: SetOption = None,
+    seed: Annotated[int | None, typer.Option(help="Same as --set training.seed=N.", show_default=False)] = None,
+    rounds: Annotated[int | None, typer.Option(help="Same as --set training.rounds=T.", show_default=False)] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on where the run in OUT left off; without --out, the newest of this name and configuration.",
+        ),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the run in OUT; files that are no results of it stay.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Train over a simulated mobile edge network and write the results to a folder.
+
+    Leaves rounds.jsonl (one line per round), summary.json, config.toml, model.safetensors, ues.csv and figures/.
+    Ctrl-C stops after the round and loses nothing.
+    """
+    config = load(source, system=system, overrides=_overrides(set_, seed, rounds))
+    how: dict[str, Any] = {"resume": resume, "force": force, "device": device, "data_dir": data_dir, "quiet": quiet}
+    with _folder(source, system, out, config, how) as folder:
+        result = run_with_display(config, folder, **how)
+    if not quiet:
+        _closing_words(config, result, folder)
+    if not result.completed:
+        raise typer.Exit(130)
+
+
+def _overrides(set_: list[str] | None, seed: int | None, rounds: int | None) -> list[str]:
+    pairs = (("training.seed", seed), ("training.rounds", rounds))
+    return [*(set_ or []), *(f"{name}={value}" for name, value in pairs if value is not None)]
+
+
+@contextmanager
+def _folder(
+    source: str, system: str | None, out: Path | None, config: Config, how: Mapping[str, Any]
+) -> Iterator[Path]:
+    """Where the results go: as said, to the run that is to go on or to be replaced, else where nothing is yet."""
+    usual, say = home(source, system), Console(quiet=how["quiet"], soft_wrap=True, highlight=False).print
+    mine = own_folder(source) if system is None and (how["resume"] or how["force"]) else None
+    if out or mine or how["force"]:
+        yield out or mine or usual
+    elif how["resume"]:
+        folder = to_resume(usual, config)
+        if folder != usual:
+            say(f"going on with {folder}")
+        yield folder
+    else:
+        with unused(usual) as folder:
+            if folder != usual:
+                say(f"{usual} is there already; results go to {folder}")
+            yield folder
+
+
+def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
+    console = Console()
+    if not result.completed:
+        console.print(f"Stopped after round {len(result.rounds)} of {config.training.rounds}. To go on:")
+        console.print(f"  hpfl run {folder / 'config.toml'} --resume", soft_wrap=True)
+        return
+    summary = result.summary
+    console.print(f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {_final_quality(summary)}.")
+    if summary["diverged"]:
+        console.print(
+            "[yellow]The run has diverged:[/yellow] what it had learned is lost again. A smaller learning.outer_lr "
+            f"helps (here {config.learning.outer_lr:g}).",
+            soft_wrap=True,
+        )
+    console.print(f"Results in {folder}", soft_wrap=True)
+
+
+def _final_quality(summary: Mapping[str, Any]) -> str:
+    """Accuracies, or where there are none, as in regression, losses."""
+    personalised, shared = summary["final_personalised_accuracy"], summary["final_global_accuracy"]
+    if personalised is not None and shared is not None:
+        return f"personalised accuracy {personalised:.3f}, global {shared:.3f}"
+    ours, shared = (number(summary[f"final_{name}"]) for name in ("personalised_test_loss", "test_loss"))
+    return f"personalised test loss {ours}, global {shared}"

@@ -1,0 +1,121 @@
+"""Keys that name parts: each with a table of the part's own options beside it, or a list of names and tables."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import CoreSchema, core_schema
+
+from hpfl.config.fields import key
+from hpfl.config.given import GIVEN, part
+from hpfl.data.sources import DATASETS, check_source, names_part
+from hpfl.options import Fault, OptionError
+from hpfl.registry import Part, Registry
+
+OPTIONS = "_options"
+"""What the table beside a key is called: `planner_options` of `planner`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """Annotation of a key that names a part of a registry; with `handed` it may also be handed over in Python."""
+
+    registry: Registry[Any]
+    handed: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        """The type's own schema, and then the registry's word."""
+        return core_schema.no_info_after_validator_function(self.checked, handler(source))
+
+    def checked(self, value: Any) -> Any:
+        """The name, if there is such a part; the registry's error names the known ones."""
+        if self.handed:
+            return part(self.registry, value)
+        if self.registry is DATASETS:
+            check_source(value)
+        else:
+            self.registry.part(value)
+        return value
+
+    def found(self, value: Any) -> Part[Any] | None:
+        """The part that is named; None for one handed over in Python, and for samples that no part brings."""
+        if not isinstance(value, str) or value.startswith(GIVEN):
+            return None
+        if self.registry is DATASETS and not names_part(value):
+            return None
+        return self.registry.part(value)
+
+    def read(self, value: Any, given: Mapping[str, Any]) -> Any:
+        """The options of the part that is named, validated; None where it has none."""
+        chosen = self.found(value)
+        if chosen is not None:
+            return chosen.read(given)
+        if given:
+            raise OptionError(Fault(f".{name}", " is not an option; what is named here has none") for name in given)
+        return None
+
+    def bound(self, value: Any, given: Mapping[str, Any]) -> Any:
+        """The part with its options; itself, where it was handed over in Python."""
+        chosen = self.found(value)
+        return value if chosen is None else chosen.bound(self.read(value, given))
+
+
+@dataclass(frozen=True, eq=False)
+class NamesSeveral:
+    """Annotation of a key that names parts in a row: a name, or a list of names and tables `{name = ..., ...}`."""
+
+    registry: Registry[Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        """Anything, and then the registry's word."""
+        return core_schema.no_info_after_validator_function(self.checked, handler(source))
+
+    def checked(self, value: Any) -> list[Any]:
+        """The list, if every part is there and takes its options."""
+        for entry, (name, options) in enumerate(entries_of(value)):
+            try:
+                self.registry.part(name).read(options)
+            except OptionError as error:
+                raise ValueError("; ".join(f"[{entry}]{fault.where}{fault.said}" for fault in error.faults)) from None
+        return [value] if isinstance(value, str) else list(value)
+
+    def chosen(self, value: Any) -> tuple[tuple[Part[Any], Any], ...]:
+        """Each part and its validated options (None where it has none)."""
+        found = ((self.registry.part(name), options) for name, options in entries_of(value))
+        return tuple((one, one.read(options)) for one, options in found)
+
+
+def entries_of(value: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Name and options of each part in a row."""
+    rows = [value] if isinstance(value, str) else value
+    if not isinstance(rows, list | tuple):
+        raise ValueError("it should be a name, or a list of names and of tables { name = ..., ... }")
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: Any) -> tuple[str, dict[str, Any]]:
+    if isinstance(row, str):
+        return row, {}
+    if not isinstance(row, Mapping) or not isinstance(row.get("name"), str):
+        raise ValueError("each entry should be a name or a table { name = ..., ... }")
+    return row["name"], {name: value for name, value in row.items() if name != "name"}
+
+
+def options_key(of: str) -> Any:
+    """The table of options beside the key `of`."""
+    return key({}, f"options of {of}", since=3)
+
+
+def slots_of(model: Any) -> dict[str, Names]:
+    """The keys of a section that name one part."""
+    return {name: slot for name, field in model.model_fields.items() for slot in _annotated(field.metadata, Names)}
+
+
+def rows_of(model: Any) -> dict[str, NamesSeveral]:
+    """The keys of a section that name parts in a row."""
+    fields = model.model_fields.items()
+    return {name: slot for name, field in fields for slot in _annotated(field.metadata, NamesSeveral)}
+
+
+def _annotated(metadata: Iterable[Any], kind: type[Any]) -> list[Any]:
+    return [entry for entry in metadata if isinstance(entry, kind)]

@@ -1,0 +1,96 @@
+"""An edge's UEs through one round: sends them models, waits for sketches, collects updates into one mean."""
+
+from collections.abc import Mapping
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.checks import CheckedSketch
+from hpfl.deployment.from_ues import FromUes
+from hpfl.deployment.gathering import Gathering
+from hpfl.deployment.hub import Child
+from hpfl.deployment.named_model import NamedModel
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_parts import ue_roster
+from hpfl.deployment.parent import ParentSide
+from hpfl.deployment.settings import EdgeNodeSettings
+from hpfl.deployment.waiting import asked_until
+from hpfl.deployment.wire import Tag, Vector
+
+SOONER = 0.8
+"""Of the time a cloud waits for its edges, the share they wait for their UEs: their answer must come in time."""
+
+_LEAST_SLOTS = 8
+"""Updates that may be on their way in at once, however large they are."""
+
+PlannedSeconds = dict[int, tuple[float, float]]
+"""Planned seconds of each UE: computing, sending."""
+
+
+class EdgeUes:
+    """The parent of an edge's UEs; knows nothing of the cloud."""
+
+    def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
+        slots = max(int(settings.limits.buffer_mb * 1e6 // experiment.spec.nbytes), _LEAST_SLOTS)
+        roster = ue_roster(settings.ues, experiment.config, settings.number)
+        self.ways = FromUes(experiment, len(roster))
+        self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots)
+        self.hub = self.side.hub
+        self._timing = settings.timing
+
+    async def sketched(self, tag: Tag, vector: Vector, only: set[int] | None = None) -> dict[int, CheckedSketch]:
+        """Send a model down and wait for the sketches of all (or `only` some) UEs that are there.
+
+        There are none where the model has diverged, so that no UE that is there computes anything usable on it.
+        """
+        side, own = self.side, tag.by(self.side.name)
+        gathering = side.gathering = Gathering(own)
+        side.run, side.model = tag.run, NamedModel(own, vector)
+        while True:
+            side.hand_out(self._owing(gathering, only))
+            complete = await asked_until(
+                lambda: self._complete(gathering, only),
+                gathering.changed,
+                SOONER * self._timing.compute_s,
+                lambda: side.ask_again(self._owing(gathering, only)),
+            )
+            if complete or gathering.held or only is not None:  # whoever has not computed by now is left out
+                return {ue: held.sketch for ue, held in sorted(gathering.held.items())}
+
+    def _owing(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
+        there = self.hub.children
+        wanted = there.keys() if only is None else only & there.keys()
+        return [there[number] for number in wanted - gathering.held.keys() - gathering.failed]
+
+    def _complete(self, gathering: Gathering, only: set[int] | None) -> bool:
+        there = self.hub.children.keys()
+        heard = bool(gathering.held) or bool(gathering.failed & there)
+        if not heard or self._owing(gathering, only):
+            return only is not None and not only & there
+        return only is not None or not self.side.is_early
+
+    async def collected(
+        self, tag: Tag, plan: PlannedSeconds, samples: Mapping[int, int], *, paced: bool, within_s: float
+    ) -> dict[int, float]:
+        """Let the UEs in a plan deliver, into `combined`; the seconds each took, who is late is left out.
+
+        `samples` is how many were announced for each UE: an update that comes with another number is refused.
+        """
+        slots = self.side.at_once
+        crowd = min(1.0, slots / max(len(plan), 1))  # several waves, each faster: together as long as planned
+        orders = {
+            ue: pb.Order(compute_s=compute_s, upload_s=upload_s * crowd, paced=paced)
+            for ue, (compute_s, upload_s) in plan.items()
+        }
+        self.ways.begin(samples)
+        tags = dict.fromkeys(self.side.roster.values(), tag.by(self.side.name))
+        return await self.side.collect(orders, tags, at_once=slots, within_s=within_s)
+
+    async def evaluated(self, tag: Tag, vector: Vector) -> dict[int, Vector]:
+        """Every UE's figures of a model, as far as they come in time."""
+        model = NamedModel(tag.by(self.side.name), vector)
+        return await self.side.evaluate(model, within_s=SOONER * self._timing.evaluate_s)
+
+    def answer_visitors(self, tag: Tag, vector: Vector) -> None:
+        """The global model to everybody who has asked for it."""
+        frames = NamedModel(tag.by(self.side.name), vector).frames(pb.GLOBAL)
+        waiting, self.ways.visitors = list(self.ways.visitors), set()
+        self.hub.send_all(frames, waiting, at_once=self.side.at_once)

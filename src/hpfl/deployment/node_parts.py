@@ -1,0 +1,129 @@
+"""From a node's file and the experiment to what the node needs: model, roster, radio and fleet."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.assembly import BitsOnAir, SampleCost, fleet_spec, sample_cost, task_of, touched_samples
+from hpfl.config import Experiment
+from hpfl.data.sources import described
+from hpfl.deployment.settings import NodeSettings, SettingsError
+from hpfl.deployment.wire import VectorSpec
+from hpfl.learning import Task
+from hpfl.network.energy import compute_j
+from hpfl.network.latency import compute_s
+from hpfl.network.links import Links
+from hpfl.network.places import places_at_rest
+from hpfl.network.radio import Radio
+from hpfl.network.topology import Fleet, make_fleet
+from hpfl.rng import Streams
+from hpfl.training.sketch import DEFAULT_WIDTH
+
+
+def make_node_task(settings: NodeSettings, config: Experiment) -> Task:
+    """The experiment's model and loss; shapes are as the node's file says, else those of the data set."""
+    spec = described(config.data.dataset, config.data.options("dataset"))
+    return task_of(
+        config,
+        input_shape=tuple(settings.input_shape) or spec.input_shape,
+        num_outputs=settings.num_outputs or spec.num_outputs,
+    )
+
+
+def node_cost(config: Experiment, task: Task) -> SampleCost:
+    """What a sample is charged; a node without samples counts on empty ones of their shape."""
+    spec = described(config.data.dataset, config.data.options("dataset"))
+    classes = spec.num_classes is not None
+    targets = torch.zeros(2, dtype=torch.int64) if classes else torch.zeros(2, spec.num_outputs)
+    return sample_cost(config, task, spec.sample_bits, (torch.zeros(2, *spec.input_shape), targets))
+
+
+def sketch_width(config: Experiment) -> int:
+    """Numbers in a sketch; a deployed cloud always plans on sketches, also where the experiment says 0."""
+    return config.planning.sketch_size or DEFAULT_WIDTH
+
+
+def vector_spec(task: Task, config: Experiment) -> VectorSpec:
+    """What models and updates look like on the wire."""
+    dtype = np.dtype("<f8" if config.learning.dtype == "float64" else "<f4")
+    return VectorSpec(task.spec.num_parameters, dtype)
+
+
+def edge_roster(names: list[str], config: Experiment) -> dict[str, int]:
+    """Names of the cloud's children by number."""
+    wanted = config.network.edges
+    return _roster(names or [f"edge-{k}" for k in range(wanted)], range(wanted), "edges")
+
+
+def ue_roster(names: list[str], config: Experiment, edge: int) -> dict[str, int]:
+    """Names of one edge's children by their number among all UEs."""
+    counts = config.network.ues_of_edges
+    if edge >= len(counts):
+        raise SettingsError(f"number is {edge}; the experiment has {len(counts)} edges, from 0")
+    first = int(counts[:edge].sum())
+    numbers = range(first, first + int(counts[edge]))
+    return _roster(names or [f"ue-{i}" for i in numbers], numbers, "ues")
+
+
+def _roster(names: list[str], numbers: range, what: str) -> dict[str, int]:
+    if len(names) != len(numbers) or len(set(names)) != len(names):
+        raise SettingsError(f"{what} lists {len(set(names))} different names; the experiment has {len(numbers)}")
+    return dict(zip(names, numbers, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkModel:
+    """The modelled radio and machines of an experiment, from which every round's links are drawn."""
+
+    config: Experiment
+    bits: BitsOnAir
+    cost: SampleCost
+    radio: Radio
+    streams: Streams
+
+    def links(self, round_number: int, members: IntArray, samples: IntArray) -> Links:
+        """Links of the UEs `members` (sorted, with `samples` each) and of all edges, as the simulator draws them.
+
+        Where the experiment plans on sketches, computing is over by then and no longer part of the uploads.
+        """
+        fleet, noise = self._fleet(members, samples), self.radio.noise_w_per_hz
+        moment, places = self.radio.moment(round_number, 0.0), places_at_rest(fleet, self.streams)
+        ue_gain, edge_gain = self.radio.gains(moment, places, self.streams, members=members)
+        return Links(
+            edge_gain=edge_gain,
+            edge_power_w=fleet.edge_power_w,
+            edge_noise_w_per_hz=np.full(fleet.num_edges, noise),
+            edge_bits=np.full(fleet.num_edges, self.bits.edge),
+            members=members,
+            edge_of_ue=fleet.edge_of_ue[members],
+            ue_gain=ue_gain,
+            ue_power_w=fleet.ue_power_w[members],
+            ue_noise_w_per_hz=np.full(members.size, noise),
+            ue_bits=np.full(members.size, self.bits.ue),
+            compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
+        )
+
+    def compute_j(self, members: IntArray, samples: IntArray) -> FloatArray:
+        """Modelled joules of computing on one model, of the UEs `members` with `samples` each."""
+        fleet = self._fleet(members, samples)
+        return compute_j(self._compute_s(fleet)[members], fleet.cpu_hz[members])
+
+    def cpu_hz(self) -> FloatArray:
+        """CPU frequencies of all UEs, Hz."""
+        nobody = np.zeros(0, dtype=np.int64)
+        return self._fleet(nobody, nobody).cpu_hz
+
+    def _fleet(self, members: IntArray, samples: IntArray) -> Fleet:
+        everyone = np.zeros(self.config.network.num_ues, dtype=np.int64)
+        everyone[members] = samples
+        return make_fleet(fleet_spec(self.config), everyone, self.streams)
+
+    def _compute_s(self, fleet: Fleet) -> FloatArray:
+        return compute_s(
+            touched_samples(self.config, fleet.num_samples, self.cost.passes),
+            cycles_per_bit=fleet.cycles_per_bit,
+            sample_bits=self.cost.bits,
+            cpu_hz=fleet.cpu_hz,
+        )

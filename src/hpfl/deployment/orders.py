@@ -1,0 +1,36 @@
+"""What a cloud orders of an edge: a plan's seconds in real ones, and deadlines that allow for a real network."""
+
+from typing import Any
+
+import numpy as np
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.deliveries import Held
+from hpfl.deployment.settings import CloudNodeSettings
+from hpfl.deployment.wire import Tag
+from hpfl.network.links import Links
+from hpfl.planning.problem import Plan
+
+
+def order_of(settings: CloudNodeSettings, round_number: int, held: Held, links: Links, plan: Plan) -> tuple[Tag, Any]:
+    """The order to the edge that holds an update, and the tag it goes out under."""
+    scale = settings.time_scale
+    mine = np.isin(links.members, held.sketch.ues)
+    edge = int(links.edge_of_ue[mine][0])
+    tag = Tag(run=held.tag.run, round=round_number, base_round=held.tag.base_round, base=held.tag.base)
+    order = pb.Order(
+        upload_s=float(plan.edge_upload_s[edge]) * scale,
+        deadline_s=deadline_s(settings, float(plan.latency_s[edge]), steps=2),
+        phase_deadline_s=deadline_s(settings, float(plan.edge_phase_s[edge]), steps=1),
+        paced=settings.paced,
+        ue=links.members[mine].tolist(),
+        ue_compute_s=(links.compute_s[mine] * scale).tolist(),
+        ue_upload_s=(plan.upload_s[mine] * scale).tolist(),
+    )
+    return tag, order
+
+
+def deadline_s(settings: CloudNodeSettings, planned_s: float, *, steps: int) -> float:
+    """Real seconds that are waited for what was planned to take so long, with slack for so many steps."""
+    timing = settings.timing
+    return planned_s * settings.time_scale * timing.deadline_factor + steps * timing.deadline_slack_s

@@ -1,0 +1,80 @@
+"""How a UE turns a model into its update: as its method and its uplink say, with what they keep on its own disk."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from hpfl.arrays import FloatArray
+from hpfl.deployment.checks import check_update
+from hpfl.deployment.learner import Learner
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.own_store import OwnStore
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.wire import Tag, Vector
+from hpfl.learning import Draws, Kept, NonFiniteUpdateError
+from hpfl.rng import Streams
+from hpfl.training.edge_round import draw_key
+
+
+@dataclass(frozen=True)
+class OwnUpdate:
+    """An update as it is sent, its sketch, and what the UE keeps once it counts (None: nothing)."""
+
+    packed: Vector
+    sketch: FloatArray
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True)
+class OwnUpdates:
+    """The updates and figures of UE `number`; one that keeps nothing between rounds never touches its store."""
+
+    learner: Learner
+    work: SharedWork
+    number: int
+    store: OwnStore
+
+    def made(self, tag: Tag, params: Vector) -> OwnUpdate:
+        """An update that no parent would refuse, and its sketch."""
+        try:
+            return self._plain(tag, params) if self.work.sending.is_plain else self._sent(tag, params)
+        except NonFiniteUpdateError as error:
+            raise RefusedError("nonfinite", str(error)) from None
+
+    def keep(self, tag: Tag, own: OwnUpdate) -> None:
+        """Put on the disk what is kept beside an update, before anybody hears of it."""
+        if own.kept is not None:
+            self.store.put(tag, own.kept)
+
+    def figures(self, tag: Tag, params: Vector) -> FloatArray:
+        """This UE's figures of the model of a tag, in the order of the experiment's columns."""
+        if not self._keeps:
+            return self.learner.evaluate(params)
+        return self.learner.evaluate(params, (self.store.before(tag) or Kept()).method)
+
+    def _plain(self, tag: Tag, params: Vector) -> OwnUpdate:
+        update = self.learner.update(params, base_round=tag.base_round, edge_round=tag.edge_round)
+        check_update(update, self.work.bounds)
+        return OwnUpdate(update, self.learner.sketch(update))
+
+    def _sent(self, tag: Tag, params: Vector) -> OwnUpdate:
+        key = draw_key(tag.base_round, tag.edge_round)
+        before = (self.store.before(tag) if self._keeps else None) or Kept()
+        update, own = self.learner.local(params, before.method, key=key)
+        streams = Streams(self.work.config.training.seed)
+        draws = Draws(streams, key, np.array([self.number]), torch.device("cpu"))
+        packed = self.work.ue_updates.packed(update, self._uplink_row(before), draws)
+        check_update(packed.arrives, self.work.bounds)
+        kept = Kept(own, packed.kept) if self._keeps else None
+        return OwnUpdate(packed.message, self.learner.sketch(packed.arrives), kept)
+
+    def _uplink_row(self, before: Kept) -> torch.Tensor:
+        """What the uplink kept; zeros of a UE that begins."""
+        if before.uplink is not None:
+            return before.uplink
+        return torch.zeros(self.work.sending.numbers_kept[1], dtype=self.learner.dtype)
+
+    @property
+    def _keeps(self) -> bool:
+        return any(self.work.sending.numbers_kept)

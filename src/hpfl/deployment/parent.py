@@ -1,0 +1,247 @@
+"""The parent's side of a tier, the same at the cloud and at an edge: models down, sketches, updates and figures up."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.checks import CheckedSketch, check_speaker
+from hpfl.deployment.collecting import Collecting
+from hpfl.deployment.deliveries import Held
+from hpfl.deployment.evaluating import Evaluating
+from hpfl.deployment.gathering import Gathering
+from hpfl.deployment.hub import Child, Hub
+from hpfl.deployment.logs import log
+from hpfl.deployment.named_model import NamedModel
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.refusal import UNUSABLE, RefusedError
+from hpfl.deployment.server_metrics import Metrics
+from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings
+from hpfl.deployment.waiting import until
+from hpfl.deployment.wire import Arrival, Tag, VectorSpec, encode
+
+_SLOT_SHARE = 0.25
+"""Of a deadline, how long a child that does not answer may keep others from being asked."""
+
+
+class ParentWays(Protocol):
+    """What a cloud and an edge do each in its own way; `admit`, `checked` and `accept` may refuse."""
+
+    children_are: str
+    update_spec: VectorSpec
+
+    def admit(self, child: Child) -> None:
+        """Look at a greeting."""
+        ...
+
+    def attached(self, side: "ParentSide", child: Child) -> None:
+        """Begin to send what a new child, or a visitor, needs."""
+        ...
+
+    def gone(self, side: "ParentSide", child: Child) -> None:
+        """A child, or a visitor, has left."""
+        ...
+
+    def checked(self, child: Child, sketch: Any) -> CheckedSketch:
+        """A child's sketch."""
+        ...
+
+    def accept(self, side: "ParentSide", number: int, arrival: Arrival) -> None:
+        """A child's update that was asked for."""
+        ...
+
+    def declined(self, side: "ParentSide", child: Child) -> None:
+        """A child has no update for its order."""
+        ...
+
+    def requested(self, side: "ParentSide", child: Child) -> None:
+        """A child asks for the global model."""
+        ...
+
+    def reports_on(self, number: int) -> Collection[int]:
+        """The UEs whose figures a child sends."""
+        ...
+
+
+class ParentSide:
+    """One parent and its children: what it has sent, what they hold, what it waits for."""
+
+    def __init__(
+        self,
+        settings: CloudNodeSettings | EdgeNodeSettings,
+        experiment: SharedWork,
+        roster: Mapping[str, int],
+        ways: ParentWays,
+        *,
+        at_once: int,
+    ) -> None:
+        self.name = settings.name
+        self.run = ""
+        self.at_once = at_once
+        self.roster = roster
+        self.metrics = Metrics()
+        self.model: NamedModel | None = None
+        self.sent: dict[int, Child] = {}
+        self.gathering = Gathering()
+        self._accept = partial(ways.accept, self)
+        self.collecting = Collecting({}, self._accept)
+        self.evaluating: Evaluating | None = None
+        self._settings = settings
+        self._ways = ways
+        self._gather_until_s = 0.0
+        self._columns = experiment.columns
+        self.hub = Hub(self, roster, fingerprint=experiment.fingerprint, limits=settings.limits, metrics=self.metrics)
+
+    async def start(self) -> int:
+        """Listen for children; the port."""
+        self._gather_until_s = asyncio.get_running_loop().time() + self._settings.timing.gather_s
+        return await self.hub.start(self._settings.listen, self._settings.tls)
+
+    @property
+    def is_early(self) -> bool:
+        """Whether children that have never come may still be on their way."""
+        early = asyncio.get_running_loop().time() < self._gather_until_s
+        return early and len(self.hub.children) < len(self.roster)
+
+    def hand_out(self, children: list[Child]) -> None:
+        """Send the current model, unless there is a newer one before it is a child's turn."""
+        model = self.model
+        if model is not None and children:
+            self.sent.update({child.number: child for child in children})
+            self.hub.send_all(model.frames(pb.TRAIN), children, at_once=self.at_once, still=lambda: self.model is model)
+
+    def ask_again(self, children: list[Child]) -> None:
+        """Ask those who owe a sketch for it; a child that has not got the model says so."""
+        assert self.gathering.tag is not None
+        for child in children:
+            child.asked_again = True
+        frame = encode(self.gathering.tag.by(self.name), request=pb.Request())
+        self.hub.send_all([frame], children, at_once=self.at_once)
+
+    async def collect(
+        self, orders: Mapping[int, Any], tags: Mapping[int, Tag], *, at_once: int, within_s: float
+    ) -> dict[int, float]:
+        """Send orders, so many at once, and wait for the updates; the seconds each took, who is late is left out.
+
+        `tags` name what an update must be about, also those of children that are not asked this time.
+        """
+        collecting = self.collecting = Collecting(tags, self._accept)
+        turn = asyncio.Semaphore(at_once)
+
+        async def one(number: int) -> None:
+            async with turn:
+                child = self.hub.children.get(number)
+                if child is not None:
+                    answer = collecting.ask(number)
+                    await child.stream.send(encode(tags[number], order=orders[number]))
+                    await asyncio.wait({answer}, timeout=_SLOT_SHARE * within_s)
+            if child is not None:
+                await answer
+
+        await collecting.run([one(number) for number in orders], within_s)
+        missing = sorted(orders.keys() - collecting.seconds.keys())
+        if missing:
+            log(
+                f"went on without some {self._ways.children_are}",
+                level=logging.WARNING,
+                round=tags[missing[0]].round,
+                missing=missing[:20],
+            )
+        return collecting.seconds
+
+    async def evaluate(
+        self, model: NamedModel, *, within_s: float, is_over: Callable[[], bool] = lambda: False
+    ) -> dict[int, Any]:
+        """Every UE's figures of a model, as far as they come in time and those who were asked stay."""
+        evaluating = self.evaluating = Evaluating(model.tag, self._columns)
+        asked = dict(self.hub.children)
+        self.hub.send_all(model.frames(pb.EVALUATE), list(asked.values()), at_once=self.at_once)
+
+        def done() -> bool:
+            left = {number for number, child in asked.items() if self.hub.children.get(number) is child}
+            return is_over() or left <= evaluating.heard
+
+        await until(done, evaluating.changed, within_s)
+        return dict(evaluating.figures)
+
+    async def farewell(self, message: Any) -> None:
+        """Tell everybody that the run is over, until they have left."""
+        await self.hub.say_farewell(encode(Tag(run=self.run, node=self.name), stop=message), at_once=self.at_once)
+
+    # what the hub calls
+
+    def greet(self, child: Child, tag: Tag) -> Tag:
+        """Note the update a child may still hold."""
+        self._ways.admit(child)
+        number, hello = child.number, child.hello
+        if hello.visitor or not (hello.holds and self.gathering.counts(number, tag)):
+            if not hello.visitor:
+                self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
+            return Tag(run=self.run, node=self.name)
+        sketch = self._ways.checked(child, hello.sketch)
+        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
+        return tag.by(self.name)
+
+    def attached(self, child: Child) -> None:
+        """A new child, or a visitor, is there."""
+        self._ways.attached(self, child)
+
+    def detached(self, child: Child) -> None:
+        """Nothing more will come on this stream; a visitor's end says nothing of the child that trains."""
+        self._ways.gone(self, child)
+        if child.hello.visitor:
+            return
+        self.sent.pop(child.number, None)
+        self.collecting.give_up(child.number)
+        for waiting in (self.gathering, self.evaluating):
+            if waiting is not None:
+                waiting.changed.set()
+
+    def expects(self, child: Child, tag: Tag, begin: Any) -> VectorSpec:
+        """Updates that were asked for."""
+        if begin.purpose != pb.UPDATE or child.hello.visitor:
+            raise RefusedError("unexpected", "a vector came that nobody asked for")
+        self.collecting.check(tag, child.number)
+        return self._ways.update_spec
+
+    def take_vector(self, child: Child, arrival: Arrival) -> None:
+        """A child's update."""
+        self.collecting.take(child.number, arrival)
+
+    def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
+        """A child's sketch, figures of UEs, a request for the model, or that there is no update."""
+        kind = frame.WhichOneof("body")
+        if child.hello.visitor:
+            raise RefusedError("unexpected", f"a {kind} came from a visitor")
+        match kind:
+            case "sketch":
+                check_speaker(tag, name=child.name, run=self.run)
+                self.gathering.check(child.number, tag)
+                self.gathering.take(child.number, Held(tag, self._ways.checked(child, frame.sketch)))
+                child.asked_again = False
+            case "figures" if self.evaluating is not None:
+                allowed = self._ways.reports_on(child.number)
+                self.evaluating.take(tag, child.number, frame.figures, allowed=allowed)
+            case "request":
+                self._ways.requested(self, child)
+            case "refusal":
+                self._declined(child, tag, frame.refusal.code)
+            case _:
+                raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
+
+    def _declined(self, child: Child, tag: Tag, code: str) -> None:
+        """A child computes nothing usable on the model, has no update for an order, or has not got the model."""
+        about_current = self.gathering.is_current(tag)
+        if code in UNUSABLE and self.gathering.tag is not None:
+            if about_current:  # of an older model it is no longer asked
+                self.gathering.give_up(child.number)
+        elif self.collecting.awaits(tag, child.number):
+            self.collecting.give_up(child.number)
+            self._ways.declined(self, child)
+        elif child.asked_again and about_current:
+            child.asked_again = False
+            self.hand_out([child])
+        else:
+            raise RefusedError("unexpected", "what was declined had not been asked for")

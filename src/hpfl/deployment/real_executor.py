@@ -1,0 +1,228 @@
+"""Stands behind the loop's `Executor` for real: what the simulator computes, this asks of edges over the network."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpfl.arrays import BoolArray
+from hpfl.deployment.audit import Aggregated, Uploaded
+from hpfl.deployment.bridge import LoopThread
+from hpfl.deployment.cloud import Cloud
+from hpfl.deployment.deliveries import Delivered, Held
+from hpfl.deployment.measured_timeline import RoundTimes, stretches
+from hpfl.deployment.named_model import NamedModel
+from hpfl.deployment.node_parts import LinkModel, sketch_width
+from hpfl.deployment.orders import deadline_s, order_of
+from hpfl.deployment.round_costs import computed_j, delivered_j, sketch_bits, ues_of, upload_bits
+from hpfl.deployment.round_timing import Timing, timing_of
+from hpfl.deployment.settings import CloudNodeSettings
+from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector
+from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
+from hpfl.planning.problem import Plan
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
+from hpfl.training.loop import received
+from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
+
+_DIGEST = "digest"  # of the model each edge holds, in the executor's memory between rounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgesObserved(Observation):
+    """What real edges have ready: on which models, and the model they were sent this round."""
+
+    held: Mapping[int, Held]
+    model: NamedModel
+
+
+@dataclass(kw_only=True)
+class DeployedExecutor:
+    """Bridges the synchronous round to the cloud's event loop; what it must remember is in the `TrainState`."""
+
+    cloud: Cloud
+    loop: LoopThread
+    links: LinkModel
+    settings: CloudNodeSettings
+    outer_lr: float
+    staleness_bound: int
+    uploaded: Uploaded | None = None
+    metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
+    timings: list[Timing] = field(default_factory=list)
+    figures: dict[int, Any] = field(default_factory=dict)
+    on_timing: Callable[[Timing], None] = lambda timing: None
+
+    def prepare(self, state: TrainState) -> NamedModel:
+        """Make the state's model the current one, before the first edge attaches."""
+        return self._published(state, self._named(state))
+
+    def observe(self, state: TrainState) -> EdgesObserved:
+        """Wait until the edges that are there have computed; report links, sketches and who is there."""
+        began = time.perf_counter()
+        model = self._published(state, self._named(state))
+        held = self.loop.run(self.cloud.observe())
+        spent_s = 0.0 if self._computes_after_order else time.perf_counter() - began
+        num_edges = len(state.base_round)
+        sketches = np.zeros((num_edges, sketch_width(self.links.config)))
+        active = np.zeros(num_edges, dtype=np.bool_)
+        base_round, digests = state.base_round.copy(), _digests(state).copy()
+        for edge, one in held.items():
+            active[edge], sketches[edge], base_round[edge] = True, one.sketch.values, one.tag.base_round
+            digests[edge] = np.frombuffer(one.tag.base, dtype=np.uint8)
+        rebased = active & ~state.awaiting & (base_round != state.base_round)
+        return EdgesObserved(
+            held=held,
+            model=model,
+            links=self.links.links(state.round, *ues_of(held)),
+            pending=state.pending,
+            importance=np.where(active, (sketches**2).sum(axis=1), 0.0),
+            clock={_DIGEST: digests},
+            sketches=sketches,
+            spent_s=spent_s,
+            spent_bits=sketch_bits(self.links, held, state.round),
+            spent_j=computed_j(self.links, held, state.round),
+            active=active,
+            dropped=rebased,
+            base_round=base_round,
+        )
+
+    def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
+        """Send the plan's orders and collect what arrives before its deadline."""
+        assert isinstance(observation, EdgesObserved)  # what `observe` has returned
+        held, links = observation.held, observation.links
+        chosen = [edge for edge in np.flatnonzero(plan.scheduled).tolist() if edge in held]
+        orders = {edge: order_of(self.settings, state.round, held[edge], links, plan) for edge in chosen}
+        began = time.perf_counter()
+        came = self.loop.run(self.cloud.execute(orders, deadline_s(self.settings, plan.round_latency_s, steps=2)))
+        measured_s = (time.perf_counter() - began) / self.settings.time_scale
+        scale = self.settings.time_scale
+        self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale))
+        self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
+        return Outcome(
+            arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
+            latency_s=measured_s,
+            uplink_bits=upload_bits(self.links, came),
+            joules=delivered_j(self.links, links, plan, came),
+            clock=observation.clock,
+            num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
+            phases=stretches(self._times(state, observation, measured_s), held, set(orders), came),
+        )
+
+    def _times(self, state: TrainState, observation: Observation, measured_s: float) -> RoundTimes:
+        links = observation.links
+        first_s = np.full(len(state.base_round), np.inf)
+        np.minimum.at(first_s, links.edge_of_ue, links.compute_s)
+        modelled = dict(enumerate(first_s.tolist())) if self._computes_after_order else {}
+        return RoundTimes(
+            round=state.round + 1,
+            began_s=state.time_s,
+            ordered_s=state.time_s + observation.spent_s,
+            latency_s=measured_s,
+            time_scale=self.settings.time_scale,
+            computing_s=modelled,
+            ue_bits=self.links.bits.ue,
+            edge_bits=self.links.bits.edge,
+        )
+
+    @property
+    def _computes_after_order(self) -> bool:
+        """Whether the time of computing is the model's, and passes at the UEs before they send."""
+        return self.settings.paced and not self.links.config.planning.sketches
+
+    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+        """Send the new model to `edges`, whose updates are spent."""
+        model = self._named(state)
+        digests = _digests(state).copy()
+        digests[edges] = np.frombuffer(model.tag.base, dtype=np.uint8)
+        after = received(state.but(clock={**state.clock, _DIGEST: digests}), edges)
+        self._published(after, model)
+        self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist()))
+        return after
+
+    def evaluate(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
+        """Means over the UEs that reported; None where nobody did."""
+        model = self.cloud.named(as_vector(params), round_number=round_number)
+        found = self.loop.run(self.cloud.evaluate(model))
+        if not found:
+            return None
+        self.figures = found
+        return summary_of(self.evaluation(), self.metrics)
+
+    def evaluation(self) -> Evaluation:
+        """The newest figures of every UE; NaN for those that never reported."""
+        columns = columns_of(self.metrics)
+        table = np.full((self.links.config.network.num_ues, len(columns)), np.nan)
+        for ue, row in self.figures.items():
+            table[ue] = row
+        return Evaluation(dict(zip(columns, np.ascontiguousarray(table.T), strict=True)))
+
+    def _named(self, state: TrainState) -> NamedModel:
+        return self.cloud.named(as_vector(state.params), round_number=state.round)
+
+    def _published(self, state: TrainState, model: NamedModel) -> NamedModel:
+        """Make a model the current one; updates on the model in an edge's books count too while they are fresh."""
+        digests, run = _digests(state), self.cloud.run
+        fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound) & digests.any(axis=1)
+        allowed = {
+            edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
+            for edge in np.flatnonzero(fresh_enough).tolist()
+        }
+
+        async def publish() -> None:
+            self.cloud.publish(model)
+            self.cloud.accept_only(allowed)
+
+        self.loop.run(publish())
+        return model
+
+    def _note(self, timing: Timing) -> None:
+        self.cloud.metrics.seconds.observe(timing.measured_s)
+        self.timings.append(timing)
+        self.on_timing(timing)
+
+    def _uploaded(
+        self, state: TrainState, before: NamedModel, plan: Plan, came: Mapping[int, Delivered], measured_s: float
+    ) -> Uploaded:
+        training = self.links.config.training
+        parts = [
+            Aggregated(
+                member=edge,
+                base_round=one.base_round,
+                weight=one.weight,
+                factor=(1.0 + state.round - one.base_round) ** -training.staleness_discount,
+                update=one.update,
+                ues=one.ues,
+            )
+            for edge, one in sorted(came.items())
+        ]
+        return Uploaded(
+            before=before,
+            parts=parts,
+            outer_lr=plan.step_scale * self.outer_lr,
+            combine={"name": training.combine, "options": training.combine_options},
+            planned_s=plan.round_latency_s,
+            measured_s=measured_s,
+        )
+
+
+def as_vector(params: torch.Tensor) -> Vector:
+    """A flat tensor as an array."""
+    return np.ascontiguousarray(params.detach().cpu().numpy())
+
+
+def _digests(state: TrainState) -> NDArray[np.uint8]:
+    known = state.clock.get(_DIGEST)
+    return np.zeros((len(state.base_round), DIGEST_BYTES), np.uint8) if known is None else known
+
+
+def _arrival(edge: int, came: Delivered) -> EdgeUpdate:
+    return EdgeUpdate(
+        member=edge,
+        base_round=came.base_round,
+        update=torch.from_numpy(came.update),
+        weight=came.weight,
+        importance=came.squared_norm,
+    )

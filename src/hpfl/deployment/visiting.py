@@ -1,0 +1,31 @@
+"""How a UE that does not train fetches the global model: as a visitor of its edge."""
+
+from typing import Any
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.attaching import stay_attached
+from hpfl.deployment.child import noted
+from hpfl.deployment.named_model import sound
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.settings import UeNodeSettings
+from hpfl.deployment.stream import TierStream
+from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, encode
+
+
+async def global_model(settings: UeNodeSettings, experiment: SharedWork, *, num_samples: int) -> Vector:
+    """The global model, asked for until it comes."""
+    found: list[Vector] = []
+    hello = pb.Hello(version=VERSION, fingerprint=experiment.fingerprint, num_samples=num_samples, visitor=True)
+
+    async def session(stream: TierStream) -> bool:
+        def handle(tag: Tag, content: Any) -> None:
+            if isinstance(content, Arrival) and content.begin.purpose == pb.GLOBAL:
+                found.append(sound(content))
+                stream.end()
+
+        await stream.send(encode(Tag(node=settings.name), hello=hello))
+        await stream.listen(lambda tag, begin: experiment.spec, handle, noted)
+        return bool(found)
+
+    await stay_attached(settings, settings.edge, settings.edge_name, session)
+    return found[0]

@@ -1,0 +1,124 @@
+"""One call for updates: who computes for which group, from where, and the sums that grow chunk by chunk."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.learning.answers import CohortUpdates
+from hpfl.learning.blocks import blocks
+from hpfl.learning.engine import Engine, Sums, shares_of
+from hpfl.learning.faults import NonFiniteUpdateError
+from hpfl.learning.kept import Kept
+from hpfl.learning.local_batches import Drawn, LocalBatches
+from hpfl.learning.packing import Limit
+from hpfl.learning.sending import Sending
+from hpfl.learning.uplink import Draws
+from hpfl.rng import Streams
+
+
+@dataclass(frozen=True)
+class Request:
+    """Who computes, for which groups, with which weights and draws."""
+
+    params: Tensor  # [P], or [groups, P]
+    ues: IntArray  # [n]
+    groups: IntArray  # [n]
+    shares: FloatArray  # [n]: each UE's weight in its group, adding up to 1
+    num_groups: int
+    streams: Streams
+    key: int
+
+    @staticmethod
+    def of(params: Tensor, ues: IntArray, groups: IntArray, **options: Any) -> "Request":
+        """A request of whole numbers, whose weights are checked."""
+        ues, groups = np.asarray(ues, dtype=np.int64), np.asarray(groups, dtype=np.int64)
+        shares = shares_of(groups, options["num_groups"], options.pop("weights"))
+        return Request(params, ues, groups, shares, **options)
+
+    def starts(self, at: IntArray) -> Tensor:
+        """Where some UEs start: [P], or [u, P] with a row for each."""
+        if self.params.ndim == 1:
+            return self.params
+        return self.params[torch.from_numpy(self.groups[at]).to(self.params.device)]
+
+    def draws(self, at: IntArray) -> Draws:
+        """The draws of some UEs."""
+        return Draws(self.streams, self.key, self.ues[at], self.params.device)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What grows while chunks are computed."""
+
+    total: Tensor  # [groups, P]
+    losses: Tensor  # [2, n]
+    per_ue: Tensor | None  # [n, P], where asked for
+    kept: Kept  # [n, ...]
+
+    @staticmethod
+    def empty(request: Request, kept: Kept, *, keep_per_ue: bool) -> "Answer":
+        """Nothing yet."""
+        params, count = request.params, len(request.ues)
+        total = params.new_zeros(request.num_groups, params.shape[-1])
+        per_ue = params.new_zeros(count, params.shape[-1]) if keep_per_ue else None
+        return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten())
+
+
+@dataclass(frozen=True)
+class CohortRound:
+    """The computation of one call."""
+
+    engine: Engine
+    batches: LocalBatches
+    sending: Sending
+    request: Request
+    kept: Kept  # [n, ...], what the UEs keep before
+    answer: Answer
+
+    def run(self, limit: Limit) -> None:
+        """Compute all chunks; each block's sums are added to the whole when they are complete."""
+        request, total = self.request, self.answer.total
+        drawn, parts = self.batches.drawn(request.ues, request.streams, request.key), blocks(request.ues)
+        for block in parts:
+            groups = request.groups[block]
+            first, last = (int(groups.min()), int(groups.max()) + 1) if len(parts) > 1 else (0, len(total))
+            into = torch.zeros_like(total[first:last]) if len(parts) > 1 else total
+            for at in self.batches.layout.chunks(request.ues[block], groups, limit):
+                self._add(block[at], drawn, into, first)
+            if into is not total:
+                total[first:last] += into
+
+    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int) -> None:
+        """Compute a chunk of the request, for the rows of groups from `first` on."""
+        request, answer = self.request, self.answer
+        own = None if answer.per_ue is None else torch.empty_like(answer.per_ue[: len(at)])
+        sums = Sums.of(into, request.groups[at] - first, request.shares[at], own)
+        steps = self.batches.of_chunk(request.ues, at, drawn)
+        kept, draws = self.kept.rows(at), request.draws(at)
+        part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws)
+        place = torch.from_numpy(at).to(into.device)
+        answer.losses[:, place] = torch.stack([part.loss, part.meta_loss])
+        answer.kept.write(at, now)
+        if answer.per_ue is not None and own is not None:
+            answer.per_ue[place] = own
+
+
+def reported(
+    request: Request, total: Tensor, losses: Tensor, per_ue: Tensor | None = None, kept: Kept | None = None
+) -> CohortUpdates:
+    """Group figures on the host; this is where the device is waited for."""
+    importance = torch.linalg.vector_norm(total, dim=1, dtype=torch.float64).square().cpu().numpy()
+    wrong = np.flatnonzero(~np.isfinite(importance))
+    if len(wrong):
+        raise NonFiniteUpdateError(
+            f"the update of group {wrong[0]} is not finite; lower learning.inner_lr or learning.outer_lr"
+        )
+    weighted, groups = losses.double().cpu().numpy() * request.shares, request.groups
+    empty = np.bincount(groups, minlength=len(total)) == 0
+    means = [np.where(empty, np.nan, np.bincount(groups, weights=w, minlength=len(total))) for w in weighted]
+    shares = None if per_ue is None else request.shares
+    return CohortUpdates(total, importance, means[0], means[1], per_ue, kept or Kept(), shares)

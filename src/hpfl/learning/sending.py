@@ -1,0 +1,103 @@
+"""From what UEs compute to what arrives at their edges: the parameters that travel, over the uplink."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpfl.arrays import IntArray
+from hpfl.learning.batches import Batch
+from hpfl.learning.engine import Engine, Losses, Sums
+from hpfl.learning.faults import LearningError
+from hpfl.learning.kept import Kept
+from hpfl.learning.method import Method, num_travelling
+from hpfl.learning.task import ParameterSpec
+from hpfl.learning.uplink import Draws, Uplink
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What UEs keep and send by a method (None: an objective) and an uplink."""
+
+    spec: ParameterSpec
+    method: Method | None
+    uplink: Uplink
+    places: Tensor | None  # [n]: the parameters that travel; None: all
+
+    @staticmethod
+    def of(spec: ParameterSpec, method: Method | None, uplink: Uplink, device: torch.device) -> "Sending":
+        """How UEs send on a device."""
+        travels = None if method is None else method.travels(spec)
+        if travels is not None and (travels.dtype != torch.bool or travels.shape != (spec.num_parameters,)):
+            found = f"{travels.dtype} of shape {tuple(travels.shape)}"
+            raise LearningError(f"what travels of a model is {found}; wanted torch.bool of {spec.num_parameters}")
+        return Sending(spec, method, uplink, None if travels is None else travels.nonzero()[:, 0].to(device))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether directions arrive as they are computed, and nothing is kept."""
+        return self.method is None and self.uplink.is_identity
+
+    @property
+    def numbers_kept(self) -> tuple[int, int]:
+        """Numbers S and U that a UE keeps between rounds: of the method, and of the uplink."""
+        own = 0 if self.method is None else self.method.numbers_kept(self.spec)
+        return own, self.uplink.numbers_kept(num_travelling(self.method, self.spec))
+
+    def first_rows(self, params: Tensor, groups: IntArray) -> Kept:
+        """What UEs [n] keep that begin with `params` [P], or with the row of their group [groups, P]."""
+        of_method, of_uplink = self.numbers_kept
+        uplink = params.new_zeros(len(groups), of_uplink) if of_uplink else None
+        if not of_method:
+            return Kept(None, uplink)
+        if params.ndim == 1:
+            return Kept(self._first(params).expand(len(groups), -1), uplink)
+        first = torch.stack([self._first(start) for start in params])
+        return Kept(first[torch.from_numpy(groups).to(first.device)], uplink)
+
+    def rows_of(self, kept: Kept | None, params: Tensor, groups: IntArray) -> Kept:
+        """The rows of UEs [n]: those given, and where none are, of UEs that begin."""
+        given, first = kept or Kept(), self.first_rows(params, groups)
+        _refuse_shape("method", given.method, (len(groups), self.numbers_kept[0]))
+        _refuse_shape("uplink", given.uplink, (len(groups), self.numbers_kept[1]))
+        return Kept(
+            first.method if given.method is None or first.method is None else given.method,
+            first.uplink if given.uplink is None or first.uplink is None else given.uplink,
+        )
+
+    def compute(
+        self, engine: Engine, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Kept, draws: Draws
+    ) -> tuple[Losses, Kept]:
+        """Add what arrives of a chunk of UEs to its sums; their losses, and what they keep now."""
+        if self.is_plain:
+            return engine.updates(start, steps, sums), kept
+        directions = start.new_empty(len(draws.ues), start.shape[-1])
+        of_method, of_uplink = (None if own is None else own.to(start) for own in (kept.method, kept.uplink))
+        losses = engine.updates(start, steps, Sums.rows(directions), of_method)
+        arrived, left = self._arrived(directions, of_uplink, draws)
+        sums.add(arrived)
+        return losses, Kept(None if of_method is None else losses.kept, left)
+
+    def _arrived(self, directions: Tensor, kept: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor | None]:
+        """What arrives of directions [u, P]: 0 where nothing travels; and what the uplink keeps."""
+        own = directions if self.places is None else directions[:, self.places]
+        if not self.uplink.is_identity:
+            own, left = self.uplink.send(own, own[:, :0] if kept is None else kept, draws)
+            kept = None if kept is None else left
+        if self.places is None:
+            return own, kept
+        return torch.zeros_like(directions).index_copy_(1, self.places, own), kept
+
+    def _first(self, params: Tensor) -> Tensor:
+        assert self.method is not None
+        first, wanted = self.method.first_kept(params, self.spec), self.numbers_kept[0]
+        if first.shape != (wanted,):
+            raise LearningError(f"a UE that begins keeps numbers of shape {tuple(first.shape)}; wanted ({wanted},)")
+        return first.to(params)
+
+
+def _refuse_shape(name: str, rows: Tensor | None, wanted: tuple[int, int]) -> None:
+    if rows is not None and rows.shape != wanted:
+        found = tuple(rows.shape)
+        raise LearningError(f"what {wanted[0]} UEs keep of their {name} has shape {found}; wanted {wanted}")

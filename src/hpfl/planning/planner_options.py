@@ -1,0 +1,21 @@
+"""Options of the planners that have some."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hpfl.options import Options, option
+
+Turn = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+
+
+class FastestOptions(Options):
+    """Options of planner `fastest`."""
+
+    staleness_price: Literal["learned", "none"] = option("learned", "price of age; none: old updates count as new")
+
+
+class ScriptedOptions(Options):
+    """Options of planner `scripted`."""
+
+    script: list[Turn] = option([], "edges to schedule round by round, repeated; empty: edges in turn")

@@ -1,0 +1,129 @@
+"""From a configuration to the executor of its rounds: radio, load, clock and the life of the network."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hpfl.assembly import SampleCost, bits_on_air, edge_settings, make_radio, torch_dtype, touched_samples
+from hpfl.config import Experiment
+from hpfl.config.life import LifeConfig
+from hpfl.learning import Computes
+from hpfl.learning.sending import Sending
+from hpfl.network.availability import TwoState
+from hpfl.network.mobility import RandomWaypoint
+from hpfl.network.radio import Recorder
+from hpfl.network.sampling import Sampling
+from hpfl.network.topology import Fleet
+from hpfl.rng import Streams
+from hpfl.simulation.learners import Learners
+from hpfl.simulation.roster import Life
+from hpfl.simulation.sketching import Sketching
+from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
+from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.training.clock import ClockSettings
+from hpfl.training.edge_round import EdgeSettings, check_room
+from hpfl.training.sketch import make_projection
+
+_KEPT_SHARE = 0.25  # of the memory, for updates kept beside what computes them
+
+
+def make_executor(
+    config: Experiment,
+    sending: Sending,
+    cohort: Computes,
+    fleet: Fleet,
+    *,
+    cost: SampleCost,
+    record: Recorder | None = None,
+) -> SimulatedExecutor:
+    """The executor of a resolved configuration; `record` is told of everything a trace holds."""
+    trace = _trace(config)
+    streams = Streams(config.training.seed)
+    loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
+    bits = bits_on_air(config, sending)
+    return SimulatedExecutor(
+        fleet=fleet,
+        radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
+        load=WorkSizes(
+            ue_bits=bits.ue,
+            edge_bits=bits.edge,
+            touched_samples=touched_samples(config, fleet.num_samples, cost.passes),
+            sample_bits=cost.bits,
+            compute_s=trace.of(COMPUTE_S),
+            record=record,
+        ),
+        clock=config.made("training.clock", _clock_settings(config)),
+        learners=Learners(
+            cohort=cohort,
+            settings=_edge_settings(config, sending.spec.num_parameters, fleet),
+            streams=streams,
+            num_samples=fleet.num_samples,
+            loses_ues=loses_ues,
+        ),
+        streams=streams,
+        staleness_bound=config.planning.staleness_bound,
+        life=_life(config.life, fleet, streams, trace=trace, record=record),
+        mishaps=Mishaps(
+            ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
+        ),
+        loses_ues=loses_ues,
+        sketching=_sketching(config, sending.spec.num_parameters, streams, cohort.device),
+    )
+
+
+def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet) -> EdgeSettings:
+    """The edges' constants; a combine rule that could not keep the updates of an edge's UEs is refused here."""
+    settings = edge_settings(config, memory_gb=_KEPT_SHARE * config.learning.memory_gb)
+    counts, bytes_each = np.bincount(fleet.edge_of_ue), torch_dtype(config).itemsize
+    check_room(settings, counts, num_parameters=num_parameters, bytes_each=bytes_each)
+    return settings
+
+
+def _sketching(config: Experiment, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:
+    if not config.planning.sketches:
+        return None
+    return Sketching(
+        projection=make_projection(num_parameters, streams, width=config.planning.sketch_size).to(device),
+        bandwidth_hz=config.network.bandwidth_hz,
+        backhaul=config.network.backhaul,
+        importance=config.planning.importance == "sketch",
+    )
+
+
+def _clock_settings(config: Experiment) -> ClockSettings:
+    return ClockSettings(
+        trigger=config.training.trigger,
+        max_edges=config.planning.max_edges,
+        deadline_s=config.life.deadline_s,
+        coherence_s=config.network.coherence_s,
+    )
+
+
+def _trace(config: Experiment) -> Trace:
+    if not config.network.trace:
+        return Trace(Path(), {})
+    trace = read_trace(Path(config.network.trace), num_ues=config.network.num_ues, num_edges=config.network.edges)
+    for what in trace.values:
+        known = trace.of(what)
+        if known is not None:
+            known((config.training.rounds - 1, 0))  # refused now rather than in the middle of the run
+    return trace
+
+
+def _life(life: LifeConfig, fleet: Fleet, streams: Streams, *, trace: Trace, record: Recorder | None) -> Life | None:
+    traced = trace.of(AVAILABLE)
+    if not life.on and traced is None:
+        return None
+    leaves = TwoState(leave=life.leave, come_back=life.come_back) if life.leave else None
+    speeds = (life.speed_m_per_s[0], life.speed_m_per_s[1])
+    return Life(
+        fleet=fleet,
+        streams=streams,
+        sampling=Sampling(fraction=life.sample_fraction, count=life.sample_count),
+        availability=traced or leaves,
+        mobility=RandomWaypoint.around(fleet, speeds, streams) if life.moves else None,
+        edge_death=life.edge_death,
+        record=record,
+    )

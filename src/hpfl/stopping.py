@@ -1,0 +1,58 @@
+"""How a run is asked to end: after its round, by whoever holds its `Stop`, by Ctrl-C or by SIGTERM."""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+KINDS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _nobody_waits() -> None:
+    """A run that never waits looks for itself."""
+
+
+@dataclass
+class Stop:
+    """Asks a run to end after its round; safe to call from a signal handler. `wake` ends the waiting of a cloud."""
+
+    is_asked: bool = False
+    wake: Callable[[], None] = _nobody_waits
+
+    def ask(self) -> None:
+        """End after the round, or at once where the run is only waiting."""
+        self.is_asked = True
+        self.wake()
+
+
+@contextmanager
+def on_signals(heard: Callable[[signal.Signals], None], kinds: Sequence[signal.Signals] = KINDS) -> Iterator[None]:
+    """Have `heard` called for signals of these kinds; afterwards they mean what they meant before."""
+    before = {kind: signal.getsignal(kind) for kind in kinds}
+
+    def handler(number: int, _frame: FrameType | None) -> None:
+        heard(signal.Signals(number))
+
+    for kind in kinds:
+        signal.signal(kind, handler)
+    try:
+        yield
+    finally:
+        for kind, old in before.items():
+            signal.signal(kind, old)
+
+
+@contextmanager
+def stopping_after_round(say: Callable[[str], None]) -> Iterator[Stop]:
+    """A stop that the first Ctrl-C or SIGTERM asks for; the second one interrupts at once."""
+    stop = Stop()
+
+    def heard(_kind: signal.Signals) -> None:
+        if stop.is_asked:
+            raise KeyboardInterrupt
+        stop.ask()
+        say("stopping after this round (Ctrl-C again to stop at once)")
+
+    with on_signals(heard):
+        yield stop

@@ -1,0 +1,70 @@
+"""What the runs of some studies came to: tables, figures and verdicts, written below one folder."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpfl.reporting import atomic
+from hpfl.studies.cases import Scale
+from hpfl.studies.catalogue import STUDIES
+from hpfl.studies.claims import Statement, controlled, judge
+from hpfl.studies.parts import StudyPart, done
+from hpfl.studies.runner import results
+from hpfl.studies.study import Found, Study, Tables
+from hpfl.studies.tables import write_rows
+
+CLAIMS_FILE = "claims.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collected:
+    """One study with what there is of it: runs found and wanted, tables, figures and statements."""
+
+    study: Study
+    parts: Sequence[StudyPart]
+    found: Sequence[Found]
+    tables: Tables
+    figures: Sequence[Path]
+    statements: Sequence[Statement]
+
+
+def collect(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Path) -> list[Collected]:
+    """Tables and figures of the studies wanted that have a run under `out`, and of all others that are complete there.
+
+    They are written to `out/STUDY`.
+    """
+    mine = {study.name: study for study in wanted}
+    every = ((study, study.parts(scale, seeds)) for study in {**STUDIES, **mine}.values())
+    made = [_outcome(study, parts, out) for study, parts in every if study.name in mine or _complete(parts, out)]
+    return _controlled([outcome for outcome in made if outcome is not None])
+
+
+def _controlled(outcomes: list[Collected]) -> list[Collected]:
+    """The outcomes with the level of their statements set by all statements together."""
+    level = iter(controlled([statement for outcome in outcomes for statement in outcome.statements]))
+    return [replace(outcome, statements=[next(level) for _ in outcome.statements]) for outcome in outcomes]
+
+
+def _complete(parts: Sequence[StudyPart], out: Path) -> bool:
+    return bool(parts) and all(done(part, out) is not None for part in parts)
+
+
+def _outcome(study: Study, parts: Sequence[StudyPart], out: Path) -> Collected | None:
+    found = results(parts, out)
+    if not found:
+        return None
+    tables = study.tables(found)
+    for name, rows in tables.items():
+        write_rows(out / study.name, name, rows)
+    figures = study.draw(tables, out / study.name)
+    statements = study.claims(tables)
+    return Collected(study=study, parts=parts, found=found, tables=tables, figures=figures, statements=statements)
+
+
+def verdicts(outcomes: Sequence[Collected], out: Path) -> list[dict[str, Any]]:
+    """Judge the claims by all statements, and write `claims.json`."""
+    judged = judge(statement for outcome in outcomes for statement in outcome.statements)
+    atomic.write_text(out / CLAIMS_FILE, json.dumps(judged, indent=1, allow_nan=False) + "\n")
+    return judged

@@ -1,0 +1,85 @@
+"""What UEs keep between rounds and edges' combine rules remember, in the state of a run; and what it was before.
+
+Rows per UE are tensors by name, `method` [N, S] and `uplink` [N, U]; states of rules are by edge. Where UEs can be lost
+after they have computed, `method_before` and `uplink_before` are the rows before each UE's last computation, and rules
+have a state `before`, so that an edge's update can be computed again without the lost.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from hpfl.arrays import IntArray
+from hpfl.learning import Kept
+from hpfl.learning.sending import Sending
+from hpfl.training.combine import RuleState
+
+KeptRows = Mapping[str, torch.Tensor]
+Rules = Mapping[str, Mapping[str, RuleState]]
+
+NAMES = ("method", "uplink")
+NOW, BEFORE = "now", "before"
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What is kept by all UEs, and what the rules of all edges remember; most runs have neither."""
+
+    rows: KeptRows = field(default_factory=dict)
+    rules: Rules = field(default_factory=dict)
+
+    def of_ues(self, ues: IntArray, *, again: bool = False) -> Kept:
+        """The rows of some UEs; those before their last computation, where they are to do it `again`."""
+        if not self.rows:
+            return Kept()
+        return kept_of({name: self.rows[_before(name) if again else name] for name in NAMES if name in self.rows}, ues)
+
+    def of_edges(self, edges: IntArray, *, again: bool = False) -> list[RuleState]:
+        """The states of some edges' rules, empty where there is none."""
+        known = self.rules.get(BEFORE if again else NOW, {})
+        return [known.get(str(edge), {}) for edge in edges.tolist()]
+
+    def computed(self, ues: IntArray, rows: Kept, *, again: bool, before: bool) -> "Remembered":
+        """With the new rows of UEs that have computed; what theirs were is remembered where `before` is wanted."""
+        new = {name: own for name in NAMES if (own := getattr(rows, name)) is not None and name in self.rows}
+        if not new:
+            return self
+        changed, at = dict(self.rows), torch.as_tensor(ues)
+        for name, own in new.items():
+            old = self.rows[name]
+            index = at.to(old.device)
+            if before and not again:
+                changed[_before(name)] = self.rows.get(_before(name), old).index_copy(0, index, old[index])
+            changed[name] = old.index_copy(0, index, own.to(old))
+        return Remembered(changed, self.rules)
+
+    def combined(self, edges: IntArray, states: Sequence[RuleState], *, again: bool, before: bool) -> "Remembered":
+        """With the new states of the rules of edges that have combined, likewise."""
+        if not self.rules and not any(states):
+            return self
+        names = [str(edge) for edge in edges.tolist()]
+        now = {**self.rules.get(NOW, {}), **dict(zip(names, states, strict=True))}
+        if not before:
+            return Remembered(self.rows, {NOW: now})
+        earlier = self.rules.get(BEFORE, {})
+        if not again:
+            earlier = {**earlier, **dict(zip(names, self.of_edges(edges), strict=True))}
+        return Remembered(self.rows, {NOW: now, BEFORE: earlier})
+
+
+def first_rows(sending: Sending, params: torch.Tensor, num_ues: int) -> KeptRows:
+    """What all UEs keep that begin with the model `params` [P]; nothing, where they keep nothing."""
+    first = sending.first_rows(params, np.zeros(num_ues, dtype=np.int64))
+    return {name: own.contiguous() for name in NAMES if (own := getattr(first, name)) is not None}
+
+
+def kept_of(rows: KeptRows, ues: IntArray | None) -> Kept:
+    """The rows of some UEs (None: all) as a cohort takes them."""
+    kept = Kept(**{name: rows[name] for name in NAMES if name in rows})
+    return kept if ues is None else kept.rows(ues)
+
+
+def _before(name: str) -> str:
+    return f"{name}_before"

@@ -1,0 +1,78 @@
+"""What a UE keeps on its own disk: across restarts, and back to earlier rounds with its cloud."""
+
+import pytest
+import torch
+
+from hpfl.deployment.own_store import OwnStore
+from hpfl.deployment.wire import Tag
+from hpfl.learning import Kept
+
+
+def tag(base_round, edge_round=0, run="run-1"):
+    return Tag(run=run, round=base_round, base_round=base_round, edge_round=edge_round)
+
+
+def kept(value):
+    return Kept(torch.full((3,), float(value)), None)
+
+
+def number(found):
+    return None if found is None else float(found.method[0])
+
+
+@pytest.fixture
+def store(tmp_path):
+    return OwnStore(tmp_path / "state")
+
+
+def test_a_ue_that_begins_has_kept_nothing(store):
+    assert store.before(tag(0)) is None
+    assert store.newest() is None
+
+
+def test_what_was_kept_outlives_the_process(store, tmp_path):
+    store.put(tag(0), Kept(torch.arange(3.0), torch.ones(2)))
+    found = OwnStore(tmp_path / "state").before(tag(4))
+    assert torch.equal(found.method, torch.arange(3.0))
+    assert torch.equal(found.uplink, torch.ones(2))
+
+
+def test_computing_again_on_a_model_begins_with_what_was_kept_before_it(store):
+    store.put(tag(0), kept(0))
+    store.put(tag(3), kept(3))
+    store.put(tag(3, 1), kept(31))
+    assert number(store.before(tag(3))) == 0
+    assert number(store.before(tag(3, 1))) == 3
+    assert number(store.before(tag(4))) == 31
+
+
+def test_a_ue_goes_back_with_its_cloud_and_what_was_kept_since_is_gone(store):
+    for base_round in range(6):
+        store.put(tag(base_round), kept(base_round))
+    assert number(store.before(tag(3))) == 2
+    store.put(tag(3), kept(33))
+    assert number(store.before(tag(9))) == 33
+
+
+def test_another_run_begins_anew_and_leaves_nothing_of_the_old(store, tmp_path):
+    store.put(tag(5), kept(5))
+    assert store.before(tag(6, run="../run-2")) is None
+    store.put(tag(0, run="../run-2"), kept(7))
+    assert number(store.newest()) == 7
+    assert len(list((tmp_path / "state").iterdir())) == 1
+
+
+def test_the_disk_is_not_filled(store, tmp_path):
+    for base_round in range(40):
+        store.put(tag(base_round), kept(base_round))
+    assert len(list((tmp_path / "state").iterdir())) == 16
+    assert number(store.before(tag(30))) == 29
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 9])
+def test_a_spoilt_file_is_passed_over(store, tmp_path, content):
+    store.put(tag(0), kept(0))
+    store.put(tag(1), kept(1))
+    newest = max((tmp_path / "state").iterdir())
+    newest.write_bytes(content)
+    assert number(store.before(tag(2))) == 0
