@@ -25,10 +25,9 @@ _Change = Callable[[Any, Field[Any]], Any]
 def counted(record: Any) -> Iterator[tuple[Field[Any], Any]]:
     """Every field of a record, and of the records in it, that has one entry per edge or UE, with its value."""
     for entry in _fields(record.__class__):
-        value = getattr(record, entry.name)
         if "per" in entry.metadata:
-            yield entry, value
-        elif _is_record(value):
+            yield entry, getattr(record, entry.name)
+        elif _is_record(value := getattr(record, entry.name)):
             yield from counted(value)
 
 
