@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,23 @@ _Change = Callable[[Any, Field[Any]], Any]
 
 def counted(record: Any) -> Iterator[tuple[Field[Any], Any]]:
     """Every field of a record, and of the records in it, that has one entry per edge or UE, with its value."""
+    kind = record.__class__
+    if kind not in _COUNTED:
+        _COUNTED[kind] = tuple(_found(record, ""))
+    for entry, read in _COUNTED[kind]:
+        yield entry, read(record)
+
+
+_COUNTED: dict[type, tuple[tuple[Field[Any], Callable[[Any], Any]], ...]] = {}
+"""Where each kind of record has them, which is the same in all of a kind."""
+
+
+def _found(record: Any, within: str) -> Iterator[tuple[Field[Any], Callable[[Any], Any]]]:
     for entry in _fields(record.__class__):
-        value = getattr(record, entry.name)
         if "per" in entry.metadata:
-            yield entry, value
-        elif _is_record(value):
-            yield from counted(value)
+            yield entry, attrgetter(within + entry.name)
+        elif _is_record(value := getattr(record, entry.name)):
+            yield from _found(value, f"{within}{entry.name}.")
 
 
 def taken(record: Any, *, edges: IntArray | BoolArray | None = None, ues: Index | None = None) -> dict[str, Any]:

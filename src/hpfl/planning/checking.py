@@ -66,7 +66,9 @@ def _kinds(problem: RoundProblem, plan: Plan) -> Iterator[str]:
         if value is not None or entry.default is not None:
             of_truth = isinstance(entry.metadata.get("absent"), bool)
             kinds, what = ("b", "truth values") if of_truth else ("fiu", "numbers")
-            yield from _shaped(entry.name, value, count[entry.metadata["per"]], kinds, what)
+            wanted = count[entry.metadata["per"]]
+            if not _fits(value, wanted, kinds):
+                yield _misshapen(entry.name, value, wanted, what)
     for name in _FIGURES:
         value = getattr(plan, name)
         if not isinstance(value, Real):
@@ -77,11 +79,14 @@ def _kinds(problem: RoundProblem, plan: Plan) -> Iterator[str]:
         yield f'has the broadcast {plan.broadcast!r}; wanted "scheduled", "all" or None'
 
 
-def _shaped(name: str, array: object, count: int, kinds: str, what: str) -> Iterator[str]:
+def _fits(array: object, count: int, kinds: str) -> bool:
+    return isinstance(array, np.ndarray) and array.shape == (count,) and array.dtype.kind in kinds
+
+
+def _misshapen(name: str, array: object, count: int, what: str) -> str:
     if not isinstance(array, np.ndarray):
-        yield f"gives {name} as {_told(array)}; an array of {count} {what} was wanted"
-    elif array.shape != (count,) or array.dtype.kind not in kinds:
-        yield f"gives {name} with the shape {array.shape} of {array.dtype}; {count} {what} were wanted"
+        return f"gives {name} as {_told(array)}; an array of {count} {what} was wanted"
+    return f"gives {name} with the shape {array.shape} of {array.dtype}; {count} {what} were wanted"
 
 
 def _set(problem: RoundProblem, plan: Plan) -> Iterator[str]:

@@ -107,11 +107,11 @@ def step(state: TrainState, arrivals: Sequence[EdgeUpdate], settings: CloudSetti
     updates = discounted(arrivals, this_round=state.round, settings=settings)
     came = [Contribution(one.member, one.update, one.weight, state.round - one.base_round) for one in updates]
     joined = combined(settings.combine, came, state.cloud_rule)
-    factors = (_discount(one, state.round, settings) for one in arrivals)
-    shares = {
-        one.member: share * factor for one, share, factor in zip(arrivals, joined.shares.tolist(), factors, strict=True)
-    }
-    return Step(_moved(state.params, joined.direction, came, rate=scale * settings.outer_lr), shares, joined.state)
+    shares = joined.shares.tolist()
+    if settings.staleness_discount:
+        shares = [share * _discount(one, state.round, settings) for share, one in zip(shares, arrivals, strict=True)]
+    moved = _moved(state.params, joined.direction, came, rate=scale * settings.outer_lr)
+    return Step(moved, {one.member: share for one, share in zip(arrivals, shares, strict=True)}, joined.state)
 
 
 def _moved(params: torch.Tensor, direction: torch.Tensor, came: Sequence[Contribution], *, rate: float) -> torch.Tensor:

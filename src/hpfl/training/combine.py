@@ -64,8 +64,10 @@ def weighted_mean(contributions: Sequence[Contribution], state: RuleState) -> Co
     total = sum(one.weight for one in contributions)
     shares = np.array([one.weight / total for one in contributions])
     mean = torch.zeros_like(contributions[0].update, dtype=torch.float64)
+    term = torch.empty_like(mean)
     for one, share in zip(contributions, shares.tolist(), strict=True):
-        mean += one.update.to(torch.float64) * share  # two roundings, no FMA: anyone can redo it
+        term.copy_(one.update)
+        mean += term.mul_(share)  # two roundings, no FMA: anyone can redo it
     return Combined(mean, shares, state)
 
 
@@ -89,7 +91,7 @@ def _check(found: Combined, contributions: Sequence[Contribution], rule: Any) ->
     shares = np.asarray(found.shares)
     if shares.shape != (len(contributions),):
         raise CombineError(f"{who}: shares have shape {shares.shape}; wanted one for each of {len(contributions)}")
-    if not np.isfinite(shares).all() or shares.sum() > 1 + _ROUNDING:
+    if not float(shares.sum()) <= 1 + _ROUNDING or not np.isfinite(shares).all():
         raise CombineError(f"{who}: shares add up to {shares.sum():g}; wanted at most 1")
     if not isinstance(found.state, Mapping):
         raise CombineError(f"{who}: the state is {type(found.state).__name__}; wanted a mapping")
