@@ -42,10 +42,9 @@ class OwnUpdates:
         except NonFiniteUpdateError as error:
             raise RefusedError("nonfinite", str(error)) from None
 
-    def keep(self, tag: Tag, own: OwnUpdate) -> None:
+    def keep(self, tag: Tag, kept: Kept) -> None:
         """Put on the disk what is kept beside an update, before anybody hears of it."""
-        if own.kept is not None:
-            self.store.put(tag, own.kept)
+        self.store.put(tag, kept)
 
     def figures(self, tag: Tag, params: Vector) -> FloatArray:
         """This UE's figures of the model of a tag, in the order of the experiment's columns."""

@@ -54,7 +54,8 @@ class Ue:
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Compute on a model and keep the update; its sketch."""
         own = await self._in_thread(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
-        await self._in_thread(lambda: self._updates.keep(tag, own))
+        if own.kept is not None:
+            await self._in_thread(lambda: self._updates.keep(tag, own.kept))
         self._own = own
         weight = self._experiment.weight(self.num_samples)
         return pb.Sketch(values=numbers(own.sketch), weight=weight, num_samples=self.num_samples)
