@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from hpfl import atomic
 from hpfl.cli_errors import refuse, reported
-from hpfl.reporting import atomic
 from hpfl.reporting.console import download_progress
 from hpfl.reporting.store import plain, writing
 from hpfl.reporting.style import FiguresUnavailableError

@@ -22,7 +22,7 @@ def number(found):
 
 @pytest.fixture
 def store(tmp_path):
-    return OwnStore(tmp_path / "state")
+    return OwnStore(tmp_path / "state", (3, 0))
 
 
 def test_a_ue_that_begins_has_kept_nothing(store):
@@ -30,9 +30,9 @@ def test_a_ue_that_begins_has_kept_nothing(store):
     assert store.newest() is None
 
 
-def test_what_was_kept_outlives_the_process(store, tmp_path):
-    store.put(tag(0), Kept(torch.arange(3.0), torch.ones(2)))
-    found = OwnStore(tmp_path / "state").before(tag(4))
+def test_what_was_kept_outlives_the_process(tmp_path):
+    OwnStore(tmp_path / "state", (3, 2)).put(tag(0), Kept(torch.arange(3.0), torch.ones(2)))
+    found = OwnStore(tmp_path / "state", (3, 2)).before(tag(4))
     assert torch.equal(found.method, torch.arange(3.0))
     assert torch.equal(found.uplink, torch.ones(2))
 
@@ -69,7 +69,13 @@ def test_the_disk_is_not_filled(store, tmp_path):
     assert number(store.before(tag(30))) == 29
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense" * 9])
+def test_rows_of_another_size_are_not_taken(store, tmp_path):
+    store.put(tag(0), kept(0))
+    assert OwnStore(tmp_path / "state", (4, 0)).before(tag(1)) is None
+    assert OwnStore(tmp_path / "state", (3, 1)).before(tag(1)) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 9, b"x" * 10_000])
 def test_a_spoilt_file_is_passed_over(store, tmp_path, content):
     store.put(tag(0), kept(0))
     store.put(tag(1), kept(1))

@@ -6,32 +6,34 @@ back with it, as far as its files reach.
 
 import hashlib
 import logging
-import os
 from pathlib import Path
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
+from hpfl import atomic
 from hpfl.deployment.logs import log
 from hpfl.deployment.wire import Tag
 from hpfl.learning import Kept
 
 _FILES = 16  # models that a UE can go back by
 _NAMES = ("method", "uplink")
+_HEAD_BYTES = 4096  # more than a file's head takes
 
 
 class OwnStore:
     """The rows [S] and [U] of one UE after each of its last computations; of the newest run alone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sizes: tuple[int, int]) -> None:
         self._folder = folder
+        self._shapes = {name: (size,) for name, size in zip(_NAMES, sizes, strict=True) if size}
 
     def before(self, tag: Tag) -> Kept | None:
         """What the UE kept before it computed on the model of a tag; None where it had not begun."""
         known = self._known(tag)
         for place in sorted((place for place in known if place < _place(tag)), reverse=True):
-            kept = _read(known[place])
+            kept = self._read(known[place])
             if kept is not None:
                 return kept
         if known:
@@ -41,27 +43,23 @@ class OwnStore:
     def newest(self) -> Kept | None:
         """What the UE keeps now; None where it has not begun."""
         paths = sorted(self._folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
-        return _read(paths[-1]) if paths else None
+        return self._read(paths[-1]) if paths else None
 
     def put(self, tag: Tag, kept: Kept) -> None:
         """Keep what the UE has after it computed on the model of a tag; what was kept of later models is gone."""
         self._folder.mkdir(parents=True, exist_ok=True)
         rows = {name: row.contiguous() for name in _NAMES if (row := getattr(kept, name)) is not None}
-        path = self._path(tag)
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_bytes(safetensors.torch.save(rows))
-        _synced(partial)
-        partial.replace(path)
-        _synced(self._folder)
+        atomic.write_bytes(self._path(tag), safetensors.torch.save(rows))
         self._forget(tag)
 
     def _forget(self, tag: Tag) -> None:
         known = self._known(tag)
         later = [place for place in known if place > _place(tag)]
         old = sorted(place for place in known if place <= _place(tag))[:-_FILES]
-        others = {*self._folder.glob("*.safetensors"), *self._folder.glob(".*.partial")} - set(known.values())
+        others = set(self._folder.glob("*.safetensors")) - set(known.values())
         for path in [*(known[place] for place in [*later, *old]), *others]:
             path.unlink(missing_ok=True)
+        atomic.remove_partials(self._folder)
 
     def _path(self, tag: Tag) -> Path:
         base_round, edge_round = _place(tag)
@@ -75,14 +73,21 @@ class OwnStore:
             found[int(base_round), int(edge_round)] = path
         return found
 
-
-def _synced(path: Path) -> None:
-    """Wait until a file's content, or a folder's names, have reached the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def _read(self, path: Path) -> Kept | None:
+        """The rows in a file; None, and a line in the log, for one that is spoilt or of another experiment."""
+        try:
+            most = _HEAD_BYTES + sum(8 * size for (size,) in self._shapes.values())
+            if path.stat().st_size > most:
+                raise OSError(f"it is larger than {most} bytes")
+            rows = safetensors.torch.load(path.read_bytes())
+        except (OSError, SafetensorError) as error:
+            log("kept file unreadable", level=logging.WARNING, file=path.name, reason=str(error))
+            return None
+        shapes = {name: tuple(row.shape) for name, row in rows.items()}
+        if shapes != self._shapes or not all(bool(torch.isfinite(row).all()) for row in rows.values()):
+            log("kept file unusable", level=logging.WARNING, file=path.name, shapes=str(shapes))
+            return None
+        return Kept(rows.get("method"), rows.get("uplink"))
 
 
 def _place(tag: Tag) -> tuple[int, int]:
@@ -92,17 +97,3 @@ def _place(tag: Tag) -> tuple[int, int]:
 def _run(tag: Tag) -> str:
     """The run's name as part of a file's, whatever characters a parent puts in it."""
     return hashlib.blake2b(tag.run.encode(), digest_size=8).hexdigest()
-
-
-def _read(path: Path) -> Kept | None:
-    """The rows in a file; None, and a line in the log, for one that a dying disk has spoilt."""
-    try:
-        rows = safetensors.torch.load(path.read_bytes())
-    except (OSError, SafetensorError) as error:
-        log("kept file unreadable", level=logging.WARNING, file=path.name, reason=str(error))
-        return None
-    sound = all(name in _NAMES and row.ndim == 1 and bool(torch.isfinite(row).all()) for name, row in rows.items())
-    if not sound:
-        log("kept file unusable", level=logging.WARNING, file=path.name)
-        return None
-    return Kept(rows.get("method"), rows.get("uplink"))

@@ -49,7 +49,7 @@ async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
             params = await global_model(settings, experiment, num_samples=learner.num_samples)
     except TimeoutError:
         raise NobodyError(f"no model came from {settings.edge} for {settings.timing.patience_s:g} s") from None
-    own = (OwnStore(Path(settings.state)).newest() or Kept()).method
+    own = (OwnStore(Path(settings.state), experiment.sending.numbers_kept).newest() or Kept()).method
     accuracies = learner.accuracies(params, own)
     out.parent.mkdir(parents=True, exist_ok=True)
     safetensors.torch.save_file(learner.named(learner.adapted(params, own)), out, metadata={"format": "pt"})

@@ -28,7 +28,9 @@ class Ue:
         self.up = ChildSide(settings, experiment, self, address=settings.edge, parent=settings.edge_name)
         self._settings = settings
         self._experiment = experiment
-        self._updates = OwnUpdates(learner, experiment, settings.number, OwnStore(Path(settings.state)))
+        self._updates = OwnUpdates(
+            learner, experiment, settings.number, OwnStore(Path(settings.state), experiment.sending.numbers_kept)
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=settings.name)
         self._own: OwnUpdate | None = None
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hpfl.lazy import offered
 
 if TYPE_CHECKING:
-    from hpfl.reporting.atomic import replacing, write_text
+    from hpfl.atomic import replacing, write_text
     from hpfl.reporting.console import RunDisplay
     from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
     from hpfl.reporting.timeline import read_timeline
@@ -25,7 +25,7 @@ _KNOWN_BY = {
     "hpfl.reporting.console": ("RunDisplay",),
     "hpfl.reporting.store": ("OutputError", "read_config", "read_rounds", "read_summary"),
     "hpfl.reporting.timeline": ("read_timeline",),
-    "hpfl.reporting.atomic": ("replacing", "write_text"),
+    "hpfl.atomic": ("replacing", "write_text"),
 }
 
 __getattr__, __dir__ = offered(__name__, _KNOWN_BY)

@@ -13,7 +13,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from hpfl.reporting import atomic
+from hpfl import atomic
 from hpfl.training.state import UNLESS_EMPTY, TrainState
 from hpfl.training.written_state import UnwritableError, put_together, taken_apart
 

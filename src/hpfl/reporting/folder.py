@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from hpfl.reporting import atomic
+from hpfl import atomic
 
 ROUNDS, SUMMARY, CONFIG, TIMELINE = "rounds.jsonl", "summary.json", "config.toml", "timeline.jsonl"
 MODEL, UES, FIGURES, CHECKPOINTS = "model.safetensors", "ues.csv", "figures", "checkpoints"

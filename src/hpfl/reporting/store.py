@@ -19,7 +19,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from hpfl.reporting import atomic
+from hpfl import atomic
 from hpfl.reporting.folder import CHECKPOINTS, CONFIG, MODEL, ROUNDS, RUN_ID, SUMMARY, UES, clear, is_run
 from hpfl.training.record import RoundRecord
 

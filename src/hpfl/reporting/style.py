@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpfl import atomic
 from hpfl.arrays import FloatArray
-from hpfl.reporting import atomic
 from hpfl.reporting.store import OutputError, writing
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.reporting import atomic
+from hpfl import atomic
 from hpfl.reporting.store import plain
 
 ROWS_PER_PIECE = 1 << 16

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hpfl.reporting import atomic
+from hpfl import atomic
 from hpfl.reporting.folder import TIMELINE
 from hpfl.reporting.store import OutputError
 from hpfl.training.phases import AGGREGATED, BROADCAST, DROPPED, NAMES, SUPERSEDED, Phases

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpfl.reporting import atomic
+from hpfl import atomic
 from hpfl.studies.cases import Scale
 from hpfl.studies.catalogue import STUDIES
 from hpfl.studies.claims import Statement, controlled, judge

@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from hpfl import atomic
 from hpfl.config import to_toml
-from hpfl.reporting import atomic
 from hpfl.studies.collected import Collected
 
 PAGE = "index.html"

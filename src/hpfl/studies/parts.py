@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpfl import atomic
 from hpfl.config import Config, fingerprint
 from hpfl.experiment import Hooks, choose_device, run
 from hpfl.learning import NonFiniteUpdateError
-from hpfl.reporting import atomic
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError, read_rounds
 from hpfl.reporting.summary import environment, time_to_target

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpfl.reporting import atomic
+from hpfl import atomic
 from hpfl.studies.collected import Collected
 from hpfl.studies.page import interval, machines, wanted
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hpfl.reporting import atomic
+from hpfl import atomic
 from hpfl.reporting.targets import Row
 
 
