@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import safetensors.torch
@@ -8,6 +10,7 @@ from deployment_nodes import Nodes, Proxy
 from hpfl.data.dataset import DatasetError
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.own_data import own_data
+from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.processes import adapt_ue
 from hpfl.deployment.stream import TierStream
 
@@ -174,3 +177,21 @@ def test_a_twin_computes_what_the_cohort_of_all_computes(certificates):
         learner = Learner(config, ue, own_data("", config, ue), experiment.task)
         alone = learner.update(params.numpy(), base_round=5, edge_round=1)
         np.testing.assert_allclose(alone, whole.update[ue].numpy(), atol=1e-12)
+
+
+def test_a_ue_with_a_head_of_its_own_takes_it_away_on_the_shared_body(certificates, tmp_path):
+    changes = ["learning.model=ue_and_rule_parts:narrow", "learning.method=ue_and_rule_parts:PrivateHead"]
+    with Nodes(certificates, "training.rounds=2", *changes) as nodes:
+        nodes.start_all()
+        after = nodes.play()
+        settings, out = nodes.ue_settings(1), tmp_path / "personal.safetensors"
+        nodes.loop.run(adapt_ue(settings, out), 30)
+    spec = nodes.experiment.task.spec
+    kept = OwnStore(Path(settings.state), nodes.experiment.sending.numbers_kept).newest()
+    personal, shared = spec.flatten(safetensors.torch.load_file(out)), after[-1]
+    head = spec.entries("3.")
+    body = torch.ones(spec.num_parameters, dtype=torch.bool)
+    body[head] = False
+    assert torch.equal(personal[head], kept.method[:-1])
+    assert torch.equal(personal[body], shared[body])
+    assert not torch.equal(personal[head], shared[head])

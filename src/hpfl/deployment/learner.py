@@ -89,13 +89,10 @@ class Learner:
         """The personal model: as the method says, or `params` after the evaluation's inner steps on this UE's data."""
         rate, steps = self._adaptation()
         if self._method is not None:
-            own, rows, training = (
-                torch.from_numpy(params),
-                self._rows(kept, 1).method,
-                self._cohort.adapting(rate, steps),
-            )
+            rows, training = self._rows(kept, 1).method, self._cohort.adapting(rate, steps)
             row = None if rows is None else rows[0]
-            found = personal_model(self._cohort, self._method, own, ue=self._number, kept=row, training=training)
+            whole = torch.from_numpy(params)
+            found = personal_model(self._cohort, self._method, whole, ue=self._number, kept=row, training=training)
             return np.asarray(found.numpy())
         if rate == 0:
             return params.copy()
