@@ -12,7 +12,7 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.flattened import flattened
 from hpfl.network.links import Links
 from hpfl.planning.problem_arrays import usable
-from hpfl.records import PER_EDGE, PER_UE, Index, taken
+from hpfl.records import APART, PER_EDGE, PER_UE, Index, taken
 from hpfl.rng import Stream
 
 Memory = Mapping[str, Any]
@@ -20,6 +20,8 @@ APPLIED = "applied"
 """In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
 
 if TYPE_CHECKING:  # to a type checker, what can be read like another record is one
+    from hpfl.planning.broadcast import Downlink
+
     _LikeLinks = Links
 else:
     _LikeLinks = object
@@ -46,6 +48,7 @@ class RoundProblem(_LikeLinks):
     sketches: FloatArray | None = field(default=None, metadata=PER_EDGE)
     overhead_s: float = 0.0  # what the round takes before and beside its uploads, whoever is scheduled
     renewal_s: FloatArray | None = field(default=None, metadata=PER_EDGE)  # to compute on a new model, where first
+    downlink: "Downlink | None" = field(default=None, metadata=APART)  # None: a broadcast takes no time
     edge_ids: tuple[str, ...] | None = field(default=None, metadata=PER_EDGE)
     ue_ids: tuple[str, ...] | None = field(default=None, metadata=PER_UE)
     trusted: InitVar[bool] = False
@@ -175,6 +178,7 @@ class Plan(_LikeAllocation):
     array by array (`scheduled`, `upload_s`). `step_scale` multiplies the outer step; `broadcast` is who should hear of
     the new model, where the configuration leaves that open (None: no wish), where that is "all" only those that `hears`
     marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated.
+    `broadcast_s` is what the broadcast after the step is expected to take.
     """
 
     planner: str
@@ -187,6 +191,7 @@ class Plan(_LikeAllocation):
     broadcast: Literal["scheduled", "all"] | None = None
     hears: BoolArray | None = field(default=None, metadata={**PER_EDGE, "absent": True})
     noise_scale: float | None = None
+    broadcast_s: float = 0.0
 
     if TYPE_CHECKING:
 
