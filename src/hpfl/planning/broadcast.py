@@ -20,6 +20,7 @@ from hpfl.records import PER_EDGE
 if TYPE_CHECKING:
     from hpfl.planning.problem import Plan
 
+_QUICK = 1e-4
 SHARE_BITS = 32
 """Of the number that each forwarded message is multiplied by."""
 
@@ -130,9 +131,12 @@ def broadcast_time(downlink: Downlink, hears: BoolArray, step_bits: float, bandw
 def broadcast_seconds(
     downlink: Downlink, hears: BoolArray, step_bits: FloatArray | float, bandwidth_hz: float
 ) -> FloatArray:
-    """Seconds of the broadcasts to each of many sets of edges, `hears` [n, K], of steps [n] or of one size."""
+    """Seconds of the broadcasts to each of many sets of edges, `hears` [n, K], of steps [n] or of one size.
+
+    To four digits, where one broadcast's (`broadcast_time`) are exact.
+    """
     sent = _multicasts(downlink, hears, np.asarray(step_bits, dtype=np.float64))
-    cells = together(sent.cells, np.broadcast_to(downlink.cell_snr_hz, hears.shape), bandwidth_hz)
+    cells = together(sent.cells, np.broadcast_to(downlink.cell_snr_hz, hears.shape), bandwidth_hz, close=_QUICK)
     return _cloud_s(downlink, sent, bandwidth_hz) + cells.seconds
 
 
