@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from simulation_worlds import make_world
+from simulation_worlds import MODEL_BITS, charged, make_world
 
-from hpfl.learning.uplink import Uplink, UplinkStep
 from hpfl.network.availability import TwoState
 from hpfl.network.distributions import Uniform
 from hpfl.network.downlink import Powers
 from hpfl.network.mobility import RandomWaypoint
+from hpfl.network.path_losses import PathLoss
 from hpfl.network.sampling import Sampling
 from hpfl.planning.broadcast import broadcast_time
 from hpfl.simulation.broadcasting import Broadcasting
@@ -22,52 +22,6 @@ from hpfl.simulation.roster import Life
 from hpfl.simulation.virtual_executor import Mishaps
 from hpfl.training import loop
 from hpfl.training.loop import play_round
-from hpfl.training.step_coding import StepCoding
-
-MODEL_BITS = 3 * 32.0
-
-
-class Halves(UplinkStep):
-    """A codec for tests: numbers rounded to halves, 8 bits each, what is left out is kept."""
-
-    def numbers_kept(self, n):
-        return n
-
-    def encode(self, numbers, kept, draws):
-        coded = ((numbers + kept) * 2).round() / 2
-        return coded, {}, numbers + kept - coded
-
-
-class Packed(Uplink):
-    def bits(self, n, bits_per_number):
-        return 8 * n
-
-
-CODEC = Packed((("halves", Halves()),))
-
-
-def charged(world, *, ue_failure=0.0, coded=False, **changes):
-    """The world with broadcasts that take time, and with steps that travel coded where asked."""
-    coding = StepCoding(
-        codings=(CODEC,), bits_per_number=32, num_travelling=3, forwards=True, streams=world.executor.streams
-    )
-    given = {
-        "powers": Powers(),
-        "noise_w_per_hz": 4e-21,
-        "bandwidth_hz": world.settings.bandwidth_hz,
-        "model_bits": MODEL_BITS,
-        "step_bits": coding.step_bits if coded else (MODEL_BITS,),
-        "message_bits": coding.message_bits if coded else (np.inf,),
-        "cpu_hz": world.executor.fleet.cpu_hz,
-        "streams": world.executor.streams,
-        "ue_failure": ue_failure,
-    }
-    executor = replace(world.executor, downlink=Broadcasting(**(given | changes)))
-    world.parts = replace(world.parts, executor=executor)
-    world.executor = executor
-    if coded:
-        world.settings = replace(world.settings, step_coding=coding, outer_lr=0.1)
-    return world
 
 
 def play(world, rounds):
@@ -219,6 +173,41 @@ def test_the_way_down_waits_for_the_most_backward_of_those_who_are_there():
     assert lacks[4] == 3 * 24.0  # steps 2 to 4, of which it has heard nothing
     assert lacks[5] == 0.0
     assert (books(state).ue_round == 6).all()
+
+
+@pytest.mark.parametrize("reuse", [1, 2])
+def test_a_trace_replays_broadcasts_to_the_same_bits(reuse):
+    drawn = {}
+
+    def world_of(record):
+        life = {"life": living(availability=TwoState(leave=0.3, come_back=0.5)), "loses_ues": True}
+        world = make_world(clock="event", broadcast="all", coherence_s=0.05, record=record, **life)
+        near = PathLoss(gain_at_1m_linear=10**-3.6, exponent=2.0)
+        return charged(world, model_bits=1e5, step_bits=(1e5,), reuse=reuse, cross_path=near)
+
+    first, again = world_of(lambda what, key, values: drawn.update({(what, key): values})), world_of(None)
+    _, records = play(first, 4)
+    radio = replace(
+        again.executor.radio,
+        channel=None,
+        ue_gain=lambda key: drawn["ue_gain", key],
+        edge_gain=lambda key: drawn["edge_gain", key],
+    )
+    again.parts = replace(again.parts, executor=replace(again.executor, radio=radio))
+    _, replayed = play(again, 4)
+    assert [one.to_json() for one in replayed] == [one.to_json() for one in records]
+    assert all(one.broadcast_s > 0 for one in records)
+
+
+def test_cells_that_share_the_band_wait_for_the_ue_that_is_disturbed_most():
+    def seconds(reuse, gain_at_1m_linear):
+        near = PathLoss(gain_at_1m_linear=gain_at_1m_linear, exponent=2.0)
+        world = charged(make_world(clock="round", broadcast="all"), reuse=reuse, cross_path=near)
+        return play(world, 1)[1][0].broadcast_s
+
+    alone = seconds(1, 1.0)
+    assert seconds(4, 1e-15) < alone < seconds(4, 1.0)
+    assert seconds(4, 1e-15) < seconds(2, 1e-15) < alone
 
 
 class Receivers:

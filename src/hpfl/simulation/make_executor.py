@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hpfl.assembly import SampleCost, bits_on_air, edge_settings, make_radio, torch_dtype, touched_samples
+from hpfl.assembly import SampleCost, bits_on_air, edge_settings, make_radio, torch_dtype, touched_samples, ue_path
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Computes
@@ -106,6 +106,8 @@ def _downlink(config: Experiment, sending: Sending, fleet: Fleet, coding: StepCo
         again_bits=(config.training.edge_rounds - 1) * model_bits,
         backhaul=network.backhaul,
         ue_failure=config.life.ue_failure,
+        reuse=network.reuse,
+        cross_path=ue_path(config),
     )
 
 
