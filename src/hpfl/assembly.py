@@ -20,17 +20,20 @@ from hpfl.network.channel import ChannelSettings
 from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
+from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES
 from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import check_columns
+from hpfl.training.sketch import Projection, make_projection
 from hpfl.training.state import TrainState, initial_state
 from hpfl.training.step_coding import StepCoding
 from hpfl.training.watching import Watcher
 from hpfl.units import dbm_to_w
 
+_ARRIVAL_WIDTH = 256  # floats of the sketches that the cloud makes itself: they are not sent
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
 
@@ -165,6 +168,14 @@ def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
         streams=Streams(config.training.seed),
         places=sending.places,
     )
+
+
+def arrivals_projection(config: Experiment, num_parameters: int, device: torch.device) -> Projection | None:
+    """What the cloud sketches arrived updates with, where the planner learns from them and not from UEs' sketches."""
+    if config.planning.sketches or not PLANNERS.part(config.planning.planner).traits["arrivals"]:
+        return None
+    streams = Streams(config.training.seed)
+    return make_projection(num_parameters, streams, width=_ARRIVAL_WIDTH).to(device)
 
 
 class BitsOnAir(NamedTuple):

@@ -9,6 +9,7 @@ from hpfl.planning.checking import checked_answer
 from hpfl.planning.cycles import random_cycle, round_robin
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.fastest import fastest
+from hpfl.planning.fastest_v1 import fastest_v1
 from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.magnitudes import refused_beyond_float64, within_float64
 from hpfl.planning.ordering import as_given, by_edge
@@ -19,10 +20,14 @@ from hpfl.registry import Registry
 from hpfl.rng import Streams
 
 PLANNERS: Registry[Planner] = Registry(
-    "planner", traits={"sketches": False, "reads": None}, called=("problem", "memory", "stream")
+    "planner",
+    traits={"sketches": False, "arrivals": False, "codings": False, "reads": None},
+    called=("problem", "memory", "stream"),
 )
-"""Trait `sketches`: UEs send sketches of their updates before a round is planned. Trait `reads`: which of the keys
-`rho`, `phi` and `max_edges` matter to it, as a tuple or a function of its options to one (None: they all may)."""
+"""Trait `sketches`: UEs send sketches of their updates before a round is planned; "free": only where the downlink is
+and uploads are whole. Trait `arrivals`: the round leaves sketches of the updates that arrived in its memory. Trait
+`codings`: it chooses from the menu of codings and knows their noise. Trait `reads`: which of the keys `rho`, `phi` and
+`max_edges` matter to it, as a tuple or a function of its options to one (None: they all may)."""
 
 _WEIGHED = ("rho", "phi", "max_edges")
 PLANNERS.register("joint", reads=_WEIGHED)(within_float64(joint_plan))
@@ -38,7 +43,15 @@ PLANNERS.register("scripted", options="hpfl.planning.planner_options:ScriptedOpt
     within_float64(scripted)
 )
 PLANNERS.register(
-    "fastest", options="hpfl.planning.planner_options:FastestOptions", sketches=True, reads=("max_edges",)
+    "fastest-v1", options="hpfl.planning.planner_options:FirstFastestOptions", sketches=True, reads=("max_edges",)
+)(within_float64(fastest_v1))
+PLANNERS.register(
+    "fastest",
+    options="hpfl.planning.planner_options:FastestOptions",
+    sketches="free",
+    arrivals=True,
+    codings=True,
+    reads=("max_edges",),
 )(within_float64(fastest))
 
 

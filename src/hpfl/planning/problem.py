@@ -23,6 +23,8 @@ Certificate = Literal["fixed", "one switch", "own switches"]
 """Which bandwidths over time a bound speaks of: constant ones, one switch for all edges, or each edge at its own."""
 APPLIED = "applied"
 """In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
+ARRIVED = "arrived"
+"""Put there for planners with the trait `arrivals`: sketches of the updates that arrived in the last round, by edge."""
 
 if TYPE_CHECKING:  # to a type checker, what can be read like another record is one
     from hpfl.planning.broadcast import Downlink
