@@ -38,16 +38,15 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "
     ways = _ways(problem, memory, learned)
     choice = best_choice(ways, order, learned, seconds_per_joule=options.seconds_per_joule)
     scheduled = checked(problem, _called(problem, memory, order, fresh, choice))
-    step = learned.longest(_anew(learned, choice))
-    posed = next(way.problem for way in ways if way.entry == choice.coding)
-    plan = plan_for_set(posed, scheduled, "fastest")
+    step = learned.longest(choice.way.noise * learned.signal / choice.size)
+    plan = plan_for_set(choice.way.problem, scheduled, "fastest")
     plan = replace(
         plan,
         step_scale=step,
         broadcast="all",
         hears=_hearers(problem, order, choice),
         noise_scale=learned.noise_scale,
-        coding=choice.coding,
+        coding=choice.way.entry,
     )
     return plan, _remembering(problem, memory, plan, choice)
 
@@ -65,7 +64,7 @@ def _called(problem: RoundProblem, memory: Memory, order: IntArray, fresh: BoolA
     called = memory.get(_CALLED, {})
     last = np.array([called.get(name, -1) for name in problem.names])
     free = order[fresh[order] & ~problem.must[order]]
-    most = min(choice.called, problem.most_edges) - int(problem.must.sum())
+    most = min(choice.size, problem.most_edges) - int(problem.must.sum())
     turn = free[np.argsort(last[free], kind="stable")][: max(most, 0)]
     scheduled = problem.must.copy()
     scheduled[turn] = True
@@ -77,7 +76,7 @@ def _hearers(problem: RoundProblem, order: IntArray, choice: Choice) -> BoolArra
     if problem.downlink is None:
         return np.ones(problem.num_edges, dtype=np.bool_)
     hears = problem.staleness + 1 >= problem.staleness_bound
-    hears[order[: choice.pool]] = True
+    hears[order[: choice.size]] = True
     return np.asarray(hears)
 
 
@@ -98,12 +97,6 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     return ways
 
 
-def _anew(learned: Learned, choice: Choice) -> float:
-    """What changes from round to round in the squared norm of the mean: coding, and who is called."""
-    turn = learned.spread * max(1.0 / choice.called - 1.0 / choice.pool, 0.0)
-    return turn + choice.noise / choice.called
-
-
 def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choice) -> Memory:
     """The memory of a plan: whose turn it was, and what the called edges say of the variances of coding."""
     turn, names = int(memory.get(_TURN, 0)) + 1, problem.names
@@ -113,7 +106,7 @@ def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choi
     if problem.codings is not None:
         told = problem.codings.noise[plan.scheduled].mean(axis=0).tolist()  # comes with the uploads
         kept[_NOISES] = told
-        noise = told[choice.coding]
+        noise = told[choice.way.entry]
     return intended(kept, step=plan.step_scale, noise=noise, num_edges=problem.num_edges)
 
 
@@ -127,10 +120,8 @@ def _solo_seconds(problem: RoundProblem, memory: Memory) -> tuple[FloatArray, Me
     np.maximum.at(phase_s, links.edge_of_ue, links.compute_s)
     phase_s += np.bincount(links.edge_of_ue, weights=send_s, minlength=links.num_edges) / count
     now_s = phase_s + links.edge_bits / (B * np.log2(1.0 + links.edge_snr_hz / B))
-    known = memory.get(_SOLO, {})
-    mean_s = np.array(
-        [_KEPT * known[name] + (1.0 - _KEPT) * s if name in known else s for name, s in zip(problem.names, now_s)]
-    )
+    known, pairs = memory.get(_SOLO, {}), zip(problem.names, now_s.tolist(), strict=True)
+    mean_s = np.array([_KEPT * known[name] + (1.0 - _KEPT) * s if name in known else s for name, s in pairs])
     return mean_s, {**memory, _SOLO: dict(zip(problem.names, mean_s.tolist(), strict=True))}
 
 
