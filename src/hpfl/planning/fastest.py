@@ -89,10 +89,7 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     ways = []
     for entry in range(len(menu)):
         links = problem.links.carrying(menu.ue_bits[entry], menu.edge_bits[entry])
-        if known is not None and learned.signal > 0:
-            noise = known[entry] / learned.signal
-        else:
-            noise = menu.usual[entry]
+        noise = menu.usual[entry] if known is None or learned.signal <= 0 else known[entry] / learned.signal
         ways.append(Coded(entry=entry, problem=replace(problem, links=links, trusted=True), noise=noise))
     return ways
 
