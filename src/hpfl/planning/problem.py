@@ -18,8 +18,8 @@ from hpfl.rng import Stream
 Memory = Mapping[str, Any]
 Spectrum = Literal["fixed", "phased"]
 """How links share the band: for the whole round (the paper's C2), or anew in each phase (docs/planning.md)."""
-Certificate = Literal["fixed", "one switch", "own switches"]
-"""Which bandwidths over time a bound speaks of: constant ones, one switch for all edges, or each edge at its own."""
+Certificate = Literal["fixed", "one switch", "any bandwidth over time"]
+"""Which bandwidths a bound speaks of: constant ones (C2), those with one switch for all edges, or all there are."""
 APPLIED = "applied"
 """In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
 
@@ -51,6 +51,7 @@ class RoundProblem(_LikeLinks):
     overhead_s: float = 0.0  # what the round takes before and beside its uploads, whoever is scheduled
     renewal_s: FloatArray | None = field(default=None, metadata=PER_EDGE)  # to compute on a new model, where first
     spectrum: Spectrum = "fixed"
+    steady: bool = True  # whether gains stay as they are until the round is over
     edge_ids: tuple[str, ...] | None = field(default=None, metadata=PER_EDGE)
     ue_ids: tuple[str, ...] | None = field(default=None, metadata=PER_UE)
     trusted: InitVar[bool] = False
@@ -189,7 +190,8 @@ class Plan(_LikeAllocation):
     array by array (`scheduled`, `upload_s`). `step_scale` multiplies the outer step; `broadcast` is who should hear of
     the new model, where the configuration leaves that open (None: no wish), where that is "all" only those that `hears`
     marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated.
-    `broadcast_s` is what the broadcast after the step is expected to take.
+    `broadcast_s` is what the broadcast after the step is expected to take; `bound_covers` the bandwidths over time that
+    no plan of this problem beats `lower_bound` with.
     """
 
     planner: str
@@ -203,6 +205,7 @@ class Plan(_LikeAllocation):
     hears: BoolArray | None = field(default=None, metadata={**PER_EDGE, "absent": True})
     noise_scale: float | None = None
     broadcast_s: float = 0.0
+    bound_covers: Certificate = "fixed"
 
     if TYPE_CHECKING:
 

@@ -34,6 +34,7 @@ class CloudSettings:
     combine: Combine = weighted_mean
     staleness_discount: float = 0.0
     spectrum: Spectrum = "fixed"
+    steady: bool = True
 
 
 def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
@@ -52,6 +53,7 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         overhead_s=observation.spent_s,
         renewal_s=observation.renewal_s,
         spectrum=settings.spectrum,
+        steady=settings.steady,
         trusted=True,
     )
 
