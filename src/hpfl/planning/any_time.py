@@ -6,7 +6,7 @@ however its Hz change meanwhile; that falls with `W`. An edge whose round ends a
     a_k(O) = min over G of sum_i (G - c_i) b_i(G - c_i) + (O - G) b_{k,0}(O - G),
 
 and the band has `B (O - start)` to give, where `start` is when the first of all links can send. At any split of the
-slack the tangent planes of the convex areas give a line below `a_k`, as in `demand`; the lines' sum certifies the bound.
+slack the tangent planes of the convex areas give a line below `a_k`, as in `demand`; their sum certifies the bound.
 """
 
 from typing import NamedTuple

@@ -14,8 +14,8 @@ from hpfl.planning.spectrum import Switch
 def plan_for_set(problem: RoundProblem, scheduled: BoolArray, planner: str, *, whatever_the_cap: bool = False) -> Plan:
     """The plan that lets a set upload with exact bandwidth (P4), its bound the quick one; `planner` is who chose it.
 
-    Under spectrum `phased` its edges switch together, or at moments of their own where that is faster. A set larger than
-    the cap and the staleness bound allow is refused later, unless it is meant: `whatever_the_cap`.
+    Under spectrum `phased` its edges switch together, or at moments of their own where that is faster. A set larger
+    than the cap and the staleness bound allow is refused later, unless it is meant: `whatever_the_cap`.
     """
     over = whatever_the_cap and int(scheduled.sum()) > problem.most_edges
     bound = quick_bound(problem)
