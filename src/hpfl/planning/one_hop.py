@@ -65,7 +65,10 @@ def share_out(hop: Hop, bandwidth_hz: float, *, close: float = CLOSE) -> Shared:
         high = min(high, slack_s) if total_hz <= bandwidth_hz else high
         if abs(total_hz - bandwidth_hz) <= close * bandwidth_hz or high * (1.0 - 1e-15) <= low:
             return Shared(hop.floor_s + slack_s, hop.floor_s + low, hz, slope)
-        slack_s = next_slack_s(slack_s, total_hz / bandwidth_hz, total_hz / total_slope, (low, high))
+        straight_s = max(slack_s + (total_hz / bandwidth_hz - 1.0) * total_hz / total_slope, low)
+        if straight_s == slack_s or straight_s >= high:
+            straight_s = next_slack_s(slack_s, total_hz / bandwidth_hz, total_hz / total_slope, (low, high))
+        slack_s = straight_s
     raise ConvergenceError(
         f"bandwidth for {hop.least_s.size} links: no end needs {bandwidth_hz:g} Hz to within {close:g}; the slack "
         f"over the least time lies between {low:g} and {high:g} s"
