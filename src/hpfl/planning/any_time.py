@@ -6,7 +6,8 @@ however its Hz change meanwhile; that falls with `W`. An edge whose round ends a
     a_k(O) = min over G of sum_i (G - c_i) b_i(G - c_i) + (O - G) b_{k,0}(O - G),
 
 and the band has `B (O - start)` to give, where `start` is when the first of all links can send. At any split of the
-slack the tangent planes of the convex areas give a line below `a_k`, as in `demand`; their sum certifies the bound.
+slack the tangent planes of the convex areas give a line below `a_k`, as in `demand`; their sum certifies the bound. The
+same holds for some of the edges, which may begin later.
 """
 
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from hpfl.planning.problem import RoundProblem
 
 _MOST_STEPS = 30
 _SPLIT_STEPS = 12
+_MOST_GAPS = 4
+_WIDE = 0.005  # of the round, from which on a gap is worth a look
 _CLOSE = 1e-7  # of the seconds, by which another step would raise the bound
 _LEAST_RATIO = 1e-100
 _TINY = 1e-300
@@ -37,8 +40,28 @@ class _Areas(NamedTuple):
 def any_time_least_s(problem: RoundProblem, scheduled: BoolArray, from_s: float) -> float:
     """Seconds before which no bandwidth over time lets the set finish; `from_s` is when some plan lets it.
 
-    The need is convex and falls, so that Newton's first step from there ends before the root and the next ones rise
-    towards it; every one of them is a bound.
+    That of the whole set, or of the edges alone that begin to send later than the others, whichever is more.
+    """
+    return max(_least_s(problem, some, from_s) for some in (scheduled, *_later(problem, scheduled, from_s)))
+
+
+def _later(problem: RoundProblem, scheduled: BoolArray, from_s: float) -> list[BoolArray]:
+    """The edges that begin to send after the widest gaps between such moments."""
+    begin_s = np.full(problem.num_edges, np.inf)
+    sends = problem.ue_bits > 0
+    np.minimum.at(begin_s, problem.edge_of_ue[sends], problem.compute_s[sends])
+    begin_s = np.where(np.isinf(begin_s), 0.0, begin_s)
+    moments_s = np.unique(begin_s[scheduled])
+    gaps_s = np.diff(moments_s)
+    widest = np.argsort(-gaps_s, kind="stable")[:_MOST_GAPS]
+    return [scheduled & (begin_s > moments_s[at]) for at in widest.tolist() if gaps_s[at] > _WIDE * from_s]
+
+
+def _least_s(problem: RoundProblem, scheduled: BoolArray, from_s: float) -> float:
+    """The bound by area of one set.
+
+    The need is convex and falls, so that Newton's first step from the right ends before the root, and the next ones
+    rise towards it; every one of them is a bound.
     """
     load = load_of(problem, scheduled)
     if not load.edges.size:
