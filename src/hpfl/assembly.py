@@ -113,6 +113,7 @@ def cloud_settings(config: Experiment) -> CloudSettings:
         combine=config.part("training.combine"),
         staleness_discount=config.training.staleness_discount,
         spectrum=config.network.spectrum,
+        steady=config.network.coherence_s == 0,
     )
 
 

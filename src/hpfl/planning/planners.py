@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import overload
 
 from hpfl.planning.alternating import alternating_plan
+from hpfl.planning.any_time import any_time_least_s
 from hpfl.planning.baselines import full, random, shpfl
 from hpfl.planning.checking import checked_answer
 from hpfl.planning.cycles import random_cycle, round_robin
@@ -14,7 +15,7 @@ from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.magnitudes import refused_beyond_float64, within_float64
 from hpfl.planning.ordering import as_given, by_edge
 from hpfl.planning.paper import paper, paper_with_p4
-from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
+from hpfl.planning.problem import Certificate, Memory, Plan, Planner, RoundProblem
 from hpfl.planning.scripted import reads_of_script, scripted
 from hpfl.registry import Registry
 from hpfl.rng import Streams
@@ -111,7 +112,14 @@ def name_of(planner: Planner) -> str:
 
 
 def certified(problem: RoundProblem, made: Plan) -> Plan:
-    """The plan with the best lower bound known: `joint`'s, unless its own is higher (or it goes beyond the cap)."""
+    """The plan with the best lower bound known: `joint`'s, unless its own is higher (or it goes beyond the cap).
+
+    Under spectrum `phased` that is a bound for one switch; how early its set could finish with any bandwidth over time
+    is said beside it.
+    """
+    if problem.spectrum == "phased":
+        least_s = any_time_least_s(problem, made.scheduled, made.round_latency_s)
+        made = replace(made, any_time_least_s=least_s)
     if made.planner == "joint":
         return made
     try:
@@ -121,7 +129,9 @@ def certified(problem: RoundProblem, made: Plan) -> Plan:
         return made
     bound = min(max(made.lower_bound, tight), made.objective)
     scale = problem.scale(made.scheduled, made.round_latency_s)
-    return replace(made, lower_bound=bound, relative_gap=(made.objective - bound) / scale if scale > 0 else 0.0)
+    covers: Certificate = "fixed" if problem.spectrum == "fixed" else "one switch"
+    gap = (made.objective - bound) / scale if scale > 0 else 0.0
+    return replace(made, lower_bound=bound, relative_gap=gap, bound_covers=covers)
 
 
 def advice(problem: RoundProblem) -> tuple[str, ...]:
