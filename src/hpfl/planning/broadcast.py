@@ -149,7 +149,7 @@ def broadcast_seconds(
 
 def foreseen(plan: "Plan", downlink: Downlink, hears: BoolArray, bandwidth_hz: float) -> "Plan":
     """The plan with the seconds that its broadcast will take, if all it has scheduled arrive and `hears` hear."""
-    step_bits = downlink.step(int(plan.scheduled.sum()), getattr(plan, "coding", 0))
+    step_bits = downlink.step(int(plan.scheduled.sum()), plan.coding)
     return replace(plan, broadcast_s=broadcast_time(downlink, hears, step_bits, bandwidth_hz).seconds)
 
 
