@@ -158,7 +158,7 @@ def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
 
     Messages of edges can be forwarded where the cloud takes their mean, and where they are messages at all.
     """
-    codings: tuple[Uplink, ...] = getattr(sending, "codings", ())
+    codings = sending.codings
     if config.network.downlink == "free" or all(one.is_identity for one in codings):
         return None
     streams = COMBINES.part(config.training.combine).traits["streams"]
@@ -168,7 +168,7 @@ def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
         num_travelling=num_travelling(sending.method, sending.spec),
         forwards=bool(streams and config.network.backhaul),
         streams=Streams(config.training.seed),
-        places=sending.places,
+        travelling=sending.travelling,
     )
 
 

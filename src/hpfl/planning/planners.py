@@ -6,6 +6,7 @@ from typing import overload
 from hpfl.planning.alternating import alternating_plan
 from hpfl.planning.any_time import any_time_least_s
 from hpfl.planning.baselines import full, random, shpfl
+from hpfl.planning.broadcast import foretold
 from hpfl.planning.checking import checked_answer
 from hpfl.planning.cycles import random_cycle, round_robin
 from hpfl.planning.deadline import ConvergenceError
@@ -101,6 +102,7 @@ def plan(
     made, kept = checked_answer(
         chosen(sorted_problem, {} if memory is None else memory, stream), sorted_problem, f"planner {name_of(chosen)}"
     )
+    made = foretold(sorted_problem, made)
     made = as_given(certified(sorted_problem, made) if certify else made, order)
     return made if memory is None else (made, kept)
 

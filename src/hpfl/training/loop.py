@@ -66,7 +66,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     outcome = parts.executor.execute(state, observation, plan)
 
     aggregated = _mask(len(state.base_round), outcome)
-    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, coding=getattr(plan, "coding", 0))
+    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, coding=plan.coding)
     played = state.but(
         round=state.round + 1,
         time_s=state.time_s + observation.spent_s + outcome.latency_s,
