@@ -45,7 +45,7 @@ def test_a_backhaul_in_a_deep_fade_need_not_wait_for_all_ues():
     problem = paper_network(0, K=6, ues=3, spectrum="phased", compute_s=np.zeros(18))
     faded = replace(problem, edge_gain=problem.edge_gain * np.where(np.arange(6) == 2, 1e-3, 1.0))
     one, own = switched(faded)
-    assert one.round_latency_s > 1.1 * own.round_latency_s
+    assert one.round_latency_s > 1.05 * own.round_latency_s
     assert own.switch_s[2] == own.switch_s.min() < own.switch_s.max()
 
 
