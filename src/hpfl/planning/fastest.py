@@ -36,10 +36,10 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "
     order = np.argsort(solo_s + _catch_up_s(problem), kind="stable")
     order = order[problem.able[order]]
     ways = _ways(problem, memory, learned)
-    price, size = options.seconds_per_joule, int(memory.get(_SIZE, 0))
+    price, size = options.seconds_per_joule, min(int(memory.get(_SIZE, 0)), order.size)
     choice = best_choice(ways, order, learned, seconds_per_joule=price, size=size)
     scheduled = checked(problem, _called(problem, memory, order, fresh, choice))
-    plan = plan_for_set(choice.way.problem, scheduled, "fastest")
+    plan = plan_for_set(choice.way.problem, scheduled, "fastest", one_switch=True)
     plan = replace(
         plan,
         step_scale=choice.step,
@@ -49,7 +49,7 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "
         coding=choice.way.entry,
         step_coding=choice.down.entry,
     )
-    return plan, _remembering(problem, memory, plan, choice)
+    return plan, _remembering(problem, memory, plan, choice, learned)
 
 
 def _callable(problem: RoundProblem) -> BoolArray:
@@ -94,11 +94,13 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     return ways
 
 
-def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choice) -> Memory:
+def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choice, learned: Learned) -> Memory:
     """The memory of a plan: whose turn it was, and what the called edges say of the variances of coding."""
     turn, names = int(memory.get(_TURN, 0)) + 1, problem.names
     called = {**memory.get(_CALLED, {}), **{names[edge]: turn for edge in np.flatnonzero(plan.scheduled).tolist()}}
-    kept: dict[str, Any] = {**memory, _TURN: turn, _CALLED: called, _SIZE: choice.size}
+    kept: dict[str, Any] = {**memory, _TURN: turn, _CALLED: called}
+    if learned.signal > 0:  # a guess binds nobody
+        kept[_SIZE] = choice.size
     noise = 0.0
     if problem.codings is not None:
         told = problem.codings.noise[plan.scheduled].mean(axis=0).tolist()  # comes with the uploads

@@ -15,13 +15,13 @@ import numpy as np
 from hpfl.arrays import FloatArray
 from hpfl.planning.problem import APPLIED, ARRIVED, Memory
 
-_KEPT = 0.5  # of what earlier rounds say about signal, spread and curvature, from one round to the next
+_KEPT = 0.7  # of what earlier rounds say about signal, spread and curvature, from one round to the next
 _LEAST_SIGNAL = 0.05  # of the squared mean, below which what is left after subtracting noise counts as noise itself
 _LOWEST = 1 / 64  # below which halving does not bring the ceiling, so that false alarms pass
 _RECOVERY = 1.05  # by which the ceiling rises in every round without an alarm
 _FORGIVEN = 0.02  # of all the loss has fallen, how much it may rise again before that is an alarm
 _LAST, _MOVED, _PLANNED, _NOISE = "last", "moved", "planned", "noise"
-_SIGNAL, _SPREAD, _BEND, _REACH = "signal", "spread", "bend", "reach"
+_SIGNAL, _SPREAD, _BEND, _REACH, _LATEST = "signal", "spread", "bend", "reach", "latest"
 _RISE, _LOSS, _LEAST, _CEILING = "rise", "loss", "least", "ceiling"
 
 
@@ -65,7 +65,7 @@ def learn(memory: Memory) -> tuple[Learned, Memory]:
     known = Learned(
         signal=float(memory.get(_SIGNAL, 0.0)),
         spread=float(memory.get(_SPREAD, 0.0)),
-        curvature=max(memory[_BEND] / memory[_REACH], 0.0) if memory.get(_REACH, 0.0) > 0 else 0.0,
+        curvature=_curvature(memory),
         ceiling=float(memory.get(_CEILING, 1.0)),
     )
     return known, memory
@@ -74,6 +74,13 @@ def learn(memory: Memory) -> tuple[Learned, Memory]:
 def intended(memory: Memory, *, step: float, noise: float, num_edges: int) -> Memory:
     """The memory of a plan: its step, the coding variance of one of its updates, and how many edges there are."""
     return {**memory, _PLANNED: {"step": step, "noise": noise, "edges": num_edges}}
+
+
+def _curvature(memory: Memory) -> float:
+    """The mean over recent moves, or that over the last one where it is larger: steps that are too long blow up fast."""
+    if not memory.get(_REACH, 0.0) > 0:
+        return 0.0
+    return max(memory[_BEND] / memory[_REACH], float(memory.get(_LATEST, 0.0)), 0.0)
 
 
 def _taken_in(memory: dict[str, Any], arrived: Mapping[str, Any], planned: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +127,7 @@ def _bent(memory: Memory, now: Mapping[str, FloatArray]) -> dict[str, Any]:
     bend = {_BEND: memory.get(_BEND, 0.0), _REACH: memory.get(_REACH, 0.0)}
     if both and reach > 0:
         bend = {_BEND: _KEPT * bend[_BEND] + before - after, _REACH: _KEPT * bend[_REACH] + reach}
+        bend[_LATEST] = (before - after) / reach
     return {**bend, **_watched(memory, -0.5 * (before + after))}
 
 

@@ -53,11 +53,15 @@ def best_choice(
 ) -> Choice:
     """The choice of the greatest rate; `order` are the edges that may be called, quickest first.
 
-    It keeps to a `size` that it had, unless another promises a tenth more: what a pool knows, others have to be told.
+    A pool of a `size` that it had only grows, as the noise between edges does over the signal when the model improves;
+    and only where that promises a tenth more, for what the pool knows others have to be told.
     """
     sizes = _sizes(order.size, size)
     made = [_Rates.of(way, order, sizes, learned, seconds_per_joule) for way in ways]
-    rates = np.array([[one.down(other) for other in ways] for one in made])  # [up, down, size]
+    told_s = np.stack([made[0].broadcast_s(other) for other in ways])
+    rates = np.stack([one.rates(other, took_s) for one in made for other, took_s in zip(ways, told_s, strict=True)])
+    rates = rates.reshape(len(ways), len(ways), sizes.size)  # [up, down, size]
+    rates[:, :, sizes < size] = -np.inf
     held = rates[:, :, sizes == size]
     if held.size and rates.max() <= _WORTH_CHANGING * held.max():
         rates = np.where(sizes == size, rates, -np.inf)
@@ -86,9 +90,9 @@ class _Rates:
             way=way, learned=learned, sizes=sizes.astype(np.float64), sets=sets, uploads_s=uploads_s + price_s
         )
 
-    def down(self, other: Coded) -> FloatArray:
+    def rates(self, other: Coded, told_s: FloatArray) -> FloatArray:
         """Decrease per second, with a step coded by `other`; a loss counts whole: a rate would make it smaller."""
-        seconds = self.uploads_s + self._broadcast_s(other)
+        seconds = self.uploads_s + told_s
         worth = self._gain(other)
         return np.where(worth > 0, worth / seconds, worth)
 
@@ -118,7 +122,7 @@ class _Rates:
         step, q = self.steps(other), min(self._known.curvature, 1.0)
         return np.asarray(step - 0.5 * q * step**2 * (1.0 + self._noise(other)) - 0.5 * step * self._left_out)
 
-    def _broadcast_s(self, other: Coded) -> FloatArray:
+    def broadcast_s(self, other: Coded) -> FloatArray:
         """Seconds until each pool knows of a step, if it knew of all steps before; 0 if that is free."""
         problem = self.way.problem
         if problem.downlink is None:
