@@ -16,7 +16,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
-from hpfl.config.uplinks import check_auto, check_order
+from hpfl.config.uplinks import AUTO, check_auto, check_order, num_codecs
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
 from hpfl.learning import OBJECTIVES
@@ -113,6 +113,17 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _downlink_has_power(self) -> "Config":
+        network = self.network
+        if network.reuse > network.edges:
+            raise ValueError(f"network.reuse is {network.reuse}; there are network.edges = {network.edges} cells")
+        names = ("cloud_power_w", "edge_down_power_w") if network.backhaul else ("edge_down_power_w",)
+        silent = [name for name in names if getattr(network, name) == 0]
+        if network.downlink == "charged" and silent:
+            raise ValueError(f'network.{silent[0]} is 0 W; network.downlink = "charged" needs a transmit power')
+        return self
+
+    @model_validator(mode="after")
     def _digits_suffice(self) -> "Config":
         dtype, gradient = self.learning.dtype, getattr(self.learning.options("method"), "gradient", None)
         if dtype in ("tf32", "bf16") and gradient and OBJECTIVES.part(gradient).traits["differences"]:
@@ -120,6 +131,13 @@ class Config(Section):
                 f'learning.dtype is "{dtype}"; learning.method_options.gradient = "{gradient}" takes differences of '
                 'gradients, which such few digits do not carry: give "float32", or the gradient "exact"'
             )
+        return self
+
+    @model_validator(mode="after")
+    def _hearing_known(self) -> "Config":
+        codecs = num_codecs(rows_of(LearningConfig)["uplink"].chosen(self.learning.uplink))
+        whole = not codecs and self.learning.uplink != AUTO
+        self.planning._hearing_is_free = self.network.downlink == "free" and whole
         return self
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from hpfl.assembly import (
+    arrivals_projection,
     cloud_settings,
     fleet_spec,
     local_training,
@@ -14,6 +15,7 @@ from hpfl.assembly import (
     sample_cost,
     sending_of,
     start_state,
+    step_coding,
     task_of,
     torch_dtype,
 )
@@ -74,7 +76,8 @@ def build_simulation(
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
-    executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record)
+    coding = step_coding(config, sending)
+    executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record, coding=coding)
     parts = Parts(
         executor=executor,
         planner=config.part("planning.planner"),
@@ -82,13 +85,14 @@ def build_simulation(
         streams=streams,
         stopwatch=stopwatch,
         columns=summary_columns(evaluate.metrics),
+        projection=arrivals_projection(config, sending.spec.num_parameters, device),
     )
     return Simulation(
         task=task,
         fleet=fleet,
         dealt=dealt,
         parts=parts,
-        settings=cloud_settings(config),
+        settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(kept=_first_kept(sending, params, fleet)),
         evaluate_ues=evaluate.everyone,
         heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),

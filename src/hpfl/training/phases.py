@@ -11,7 +11,7 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 COMPUTE, UPLOAD, WAITING, BACKHAUL = "compute", "edge_upload", "waiting", "backhaul"
 AGGREGATED, BROADCAST, SUPERSEDED, DROPPED = "aggregated", "broadcast", "superseded", "dropped"
 NAMES = (COMPUTE, UPLOAD, BACKHAUL, WAITING, AGGREGATED, DROPPED, SUPERSEDED, BROADCAST)
-"""In the order in which an edge goes through them; the last four are instants."""
+"""In the order in which an edge goes through them; the last four are instants, but for a broadcast that takes time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +49,21 @@ class Phases:
 
 def instants(name: str, edges: BoolArray, at_s: float, base_round: IntArray) -> dict[str, NDArray[Any]]:
     """Columns for something that happens to `edges` at one moment."""
+    return lasting(name, edges, (at_s, at_s), base_round, np.zeros(edges.size))
+
+
+def lasting(
+    name: str, edges: BoolArray, span_s: tuple[float, float], base_round: IntArray, bits: FloatArray
+) -> dict[str, NDArray[Any]]:
+    """Columns for something that `edges` do from one moment to another, all of them alike."""
     edge = np.flatnonzero(edges)
-    moment = np.full(edge.size, at_s)
     return {
         "edge": edge,
         "phase": np.full(edge.size, NAMES.index(name)),
-        "start_s": moment,
-        "end_s": moment,
+        "start_s": np.full(edge.size, span_s[0]),
+        "end_s": np.full(edge.size, span_s[1]),
         "base_round": base_round[edge],
-        "bits": np.zeros(edge.size),
+        "bits": bits[edge],
     }
 
 
@@ -66,6 +72,22 @@ def joined(round_number: int, parts: list[dict[str, NDArray[Any]]]) -> Phases:
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.lexsort((columns["phase"], columns["end_s"], columns["start_s"], columns["edge"]))
     return Phases(round=round_number, **{name: values[order] for name, values in columns.items()})
+
+
+def spent_s(phases: Phases, edges: BoolArray) -> dict[str, float]:
+    """Seconds by phase of the one of `edges` that was last to send, 0 without any.
+
+    Access lasts from computing until the backhaul begins, with whatever wait there is before it.
+    """
+    compute, upload, backhaul = (NAMES.index(name) for name in (COMPUTE, UPLOAD, BACKHAUL))
+    at_work = edges[phases.edge] & np.isin(phases.phase, (compute, upload, backhaul))
+    if not at_work.any():
+        return {"compute_s": 0.0, "access_s": 0.0, "backhaul_s": 0.0}
+    own = at_work & (phases.edge == phases.edge[np.argmax(np.where(at_work, phases.end_s, -np.inf))])
+    whole_s = float(phases.end_s[own].max() - phases.start_s[own].min())
+    lasted_s = np.where(own, phases.end_s - phases.start_s, 0.0)
+    compute_s, backhaul_s = (float(lasted_s[phases.phase == one].sum()) for one in (compute, backhaul))
+    return {"compute_s": compute_s, "access_s": whole_s - compute_s - backhaul_s, "backhaul_s": backhaul_s}
 
 
 def columns_of(phases: Phases) -> dict[str, NDArray[Any]]:
