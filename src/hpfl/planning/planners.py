@@ -103,7 +103,7 @@ def plan(
         chosen(sorted_problem, {} if memory is None else memory, stream), sorted_problem, f"planner {name_of(chosen)}"
     )
     made = foretold(sorted_problem, made)
-    made = as_given(certified(sorted_problem, made) if certify else made, order)
+    made = as_given(certified(sorted_problem.coded(made.coding), made) if certify else made, order)
     return made if memory is None else (made, kept)
 
 
