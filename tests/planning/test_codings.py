@@ -10,6 +10,7 @@ from hpfl.planning import RoundProblem, plan
 from hpfl.planning.codings import Codings
 from hpfl.planning.documents import plan_to_json
 from hpfl.planning.rules import ProblemError
+from hpfl.reporting.plans import headline
 
 MENU = Codings(ue_bits=(1e6, 1e5), edge_bits=(2e6, 5e4), noise=np.outer(np.arange(1.0, 5.0), [0.0, 2.0]))
 
@@ -54,8 +55,9 @@ def test_a_document_may_have_a_menu_and_the_plan_says_which_entry():
     assert problem.codings.usual == (0.0, 0.5)
     assert problem.ue_bits.tolist() == [3e5, 0.0, 3e5]
     for planner in ("joint", "fastest"):
-        made = plan(problem, planner, certify=False)
+        made = plan(problem, planner)
         assert plan_to_json(problem, made, 0.0)["coding"] == made.coding
+        assert f"coding {made.coding} of 0 to 1" in str(headline(problem, made, 0.0))
     assert plan(problem, "joint", certify=False).coding == 0
 
 

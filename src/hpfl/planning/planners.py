@@ -103,7 +103,7 @@ def plan(
         chosen(sorted_problem, {} if memory is None else memory, stream), sorted_problem, f"planner {name_of(chosen)}"
     )
     made = foretold(sorted_problem, made)
-    made = as_given(certified(sorted_problem.coded(made.coding), made) if certify else made, order)
+    made = as_given(certified(sorted_problem, made) if certify else made, order)
     return made if memory is None else (made, kept)
 
 
@@ -124,6 +124,7 @@ def certified(problem: RoundProblem, made: Plan) -> Plan:
         made = replace(made, any_time_least_s=least_s)
     if made.planner == "joint":
         return made
+    problem = problem.coded(made.coding)
     try:
         with refused_beyond_float64(problem):
             tight = joint(problem).lower_bound
