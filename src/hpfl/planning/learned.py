@@ -71,9 +71,12 @@ def learn(memory: Memory) -> tuple[Learned, Memory]:
     return known, memory
 
 
-def intended(memory: Memory, *, step: float, noise: float, num_edges: int) -> Memory:
-    """The memory of a plan: its step, the coding variance of one of its updates, and how many edges there are."""
-    return {**memory, _PLANNED: {"step": step, "noise": noise, "edges": num_edges}}
+def intended(memory: Memory, *, step: float, noise: float, num_edges: int, alone: bool = False) -> Memory:
+    """The memory of a plan: its step, the coding variance of one of its updates, and how many edges there are.
+
+    Where it counts `alone`, what it will tell of signal and spread replaces all that earlier rounds have told.
+    """
+    return {**memory, _PLANNED: {"step": step, "noise": noise, "edges": num_edges, "alone": alone}}
 
 
 def _curvature(memory: Memory) -> float:
@@ -87,6 +90,8 @@ def _taken_in(memory: dict[str, Any], arrived: Mapping[str, Any], planned: Mappi
     """The memory once a round's updates are known: squares, curvature over the move before, and the move now made."""
     noise, step = float(planned["noise"]), float(planned["step"])
     now = {name: np.asarray(sketch) for name, sketch in arrived["updates"].items()}
+    if planned["alone"]:
+        memory = {name: value for name, value in memory.items() if name not in (_SIGNAL, _SPREAD)}
     memory |= _squares(memory, np.array(list(now.values())), noise, int(planned["edges"]))
     if memory.get(_LAST):
         memory |= _bent(memory, now)

@@ -152,6 +152,6 @@ def _first(order: IntArray, sizes: IntArray, num_edges: int) -> BoolArray:
 
 def _sizes(most: int, held: int) -> IntArray:
     """Numbers of edges to choose between, that `held` among them: two at least, one tells nothing of the spread."""
-    least = min(2, most)
-    sizes = np.geomspace(least, most, min(most, _MOST_SIZES)).round().astype(np.int64)
+    least = max(min(2, most), 1)
+    sizes = np.geomspace(least, max(most, least), min(max(most, 1), _MOST_SIZES)).round().astype(np.int64)
     return np.unique(np.append(sizes, held) if least <= held <= most else sizes)
