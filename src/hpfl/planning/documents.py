@@ -251,6 +251,9 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
         strict=True,
     )
     keys = ("id", "scheduled", "latency_s", "edge_phase_s", "bandwidth_hz")
+    edges = [dict(zip(keys, row, strict=True)) for row in edge_rows]
+    if plan.switch_s is not None:
+        edges = [row | {"switch_s": at_s} for row, at_s in zip(edges, _nullable(plan.switch_s), strict=True)]
     ues = _ue_rows(problem, plan, first)
     return {
         "planner": plan.planner,
@@ -261,10 +264,19 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
         "lower_bound": _finite(plan.lower_bound),
         "relative_gap": _finite(plan.relative_gap),
         "exceeds_cap": bool(plan.exceeds_cap),
+        "phases_s": plan.phases_s,
         "planning_s": float(planning_s),
-        "edges": [
-            dict(zip(keys, row, strict=True)) | {"ues": ues[first[k] : first[k + 1]]} for k, row in enumerate(edge_rows)
-        ],
+        **({} if problem.spectrum == "fixed" else _over_time(plan)),
+        "edges": [row | {"ues": ues[first[k] : first[k + 1]]} for k, row in enumerate(edges)],
+    }
+
+
+def _over_time(plan: Plan) -> JsonObject:
+    """What there is to say of a plan that may share the band anew in each phase."""
+    return {
+        "spectrum": "phased",
+        "bound_covers": plan.bound_covers,
+        "any_time_least_s": float(plan.any_time_least_s),
     }
 
 
