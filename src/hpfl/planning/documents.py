@@ -245,7 +245,6 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
         "planner": plan.planner,
         "scheduled": [name for name, chosen in zip(problem.names, plan.scheduled, strict=True) if chosen],
         "round_latency_s": float(plan.round_latency_s),
-        **({} if problem.downlink is None else {"broadcast_s": float(plan.broadcast_s)}),
         **({} if problem.codings is None else {"coding": plan.coding}),
         "objective": float(plan.objective),
         "lower_bound": _finite(plan.lower_bound),

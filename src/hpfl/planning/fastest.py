@@ -76,7 +76,8 @@ def _hearers(problem: RoundProblem, order: IntArray, choice: Choice) -> BoolArra
     """The pool, and edges about to reach the staleness bound, which would have to upload something old.
 
     Where these are many, everybody hears, and uploads next time: a census. Edges that are called again and again fit
-    the model to themselves and look content; what the others want is only known when these are heard.
+    the model to themselves and look content; what the others want is only known when these are heard. By then the
+    pool has given what it had to give, and is doubled.
     """
     hears = problem.staleness + 1 >= problem.staleness_bound
     hears[order[: choice.size]] = True
@@ -108,7 +109,7 @@ def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choi
     kept: dict[str, Any] = {**memory, _TURN: turn, _CALLED: called}
     kept[_CENSUS] = problem.downlink is not None and heard > choice.size and heard == problem.num_edges
     if learned.signal > 0:  # a guess binds nobody
-        kept[_SIZE] = choice.size
+        kept[_SIZE] = min((1 + census) * choice.size, problem.num_edges)
     noise = 0.0
     if problem.codings is not None:
         kept[_NOISES] = problem.codings.noise[plan.scheduled].mean(axis=0).tolist()  # comes with the uploads
