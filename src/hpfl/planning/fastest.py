@@ -13,7 +13,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.fastest_v1 import fastest_v1
 from hpfl.planning.learned import Learned, intended, learn
-from hpfl.planning.pool import Choice, Coded, best_choice
+from hpfl.planning.pool import PoolChoice, Coded, best_choice
 from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.planning.set_plans import checked, plan_for_set
 from hpfl.rng import Stream
@@ -72,7 +72,7 @@ def _called(problem: RoundProblem, memory: Memory, order: IntArray, fresh: BoolA
     return scheduled
 
 
-def _hearers(problem: RoundProblem, order: IntArray, choice: Choice) -> BoolArray:
+def _hearers(problem: RoundProblem, order: IntArray, choice: PoolChoice) -> BoolArray:
     """The pool, and edges about to reach the staleness bound, which would have to upload something old.
 
     Where these are many, everybody hears, and uploads next time: a census. Edges that are called again and again fit
@@ -100,7 +100,7 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     return ways
 
 
-def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choice, learned: Learned) -> Memory:
+def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: PoolChoice, learned: Learned) -> Memory:
     """The memory of a plan: whose turn it was, and what the called edges say of the variances of coding."""
     turn, names = int(memory.get(_TURN, 0)) + 1, problem.names
     called = {**memory.get(_CALLED, {}), **{names[edge]: turn for edge in np.flatnonzero(plan.scheduled).tolist()}}
