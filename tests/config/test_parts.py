@@ -69,7 +69,7 @@ def test_options_of_another_part_are_refused_by_name():
         "planning.planner_options.gamma is not an option; planner joint has no options",
     ]
     assert lines(["planning.planner_options.gamma=1"]) == [
-        "planning.planner_options.gamma is not an option of planner fastest; it has staleness_price"
+        "planning.planner_options.gamma is not an option of planner fastest; it has staleness_price, seconds_per_joule"
     ]
 
 

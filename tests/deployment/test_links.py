@@ -58,6 +58,7 @@ def test_links_are_those_the_simulator_draws(overrides):
     np.testing.assert_array_equal(ours.ue_gain, theirs.ue_gain)
     np.testing.assert_array_equal(ours.edge_gain, theirs.edge_gain)
     np.testing.assert_array_equal(ours.compute_s, theirs.compute_s)
+    np.testing.assert_array_equal(ours.compute_j, theirs.compute_j)
 
 
 @pytest.mark.parametrize("channel", [None, ByPlace()], ids=["shipped", "by place"])
