@@ -1,0 +1,225 @@
+"""Who runs in `whole-cost`, and how: a contender has one or many ways to run, of which development seeds choose one."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
+
+from hpfl.config import Config, load
+from hpfl.reporting import summary
+from hpfl.studies.parts import Enough, StudyPart
+from hpfl.studies.whole_cost_places import ALL, CODECS, UNSEEN, Place
+from hpfl.studies.whole_cost_slow import with_slow_edge
+
+OURS, PUBLISHED = "fastest", "paper as published"
+PRICED = "fastest, joules priced"
+LONG_FULL, LONG_OURS = "full until it has converged", "fastest for as long"
+OFF, OFF_BEFORE = "fastest, all off", "fastest-v1, all off"
+GIVEN_STEP = ("planning.planner_options.step=given",)
+"""With which `fastest` keeps to the configured outer step."""
+
+
+class Way(NamedTuple):
+    """One way to run: planner, bits, who hears, outer step (None: the preset's), band, and whatever else is set."""
+
+    planner: str
+    codec: str = "32 bits"
+    hear: str = "auto"
+    outer_lr: float | None = None
+    spectrum: str = "phased"
+    more: tuple[str, ...] = ()
+    charged: bool = True
+
+    @property
+    def slug(self) -> str:
+        """Its name in a path."""
+        step = "own-step" if self.outer_lr is None else f"step-{self.outer_lr:g}"
+        words = [self.planner, _plain(self.codec), self.hear, step]
+        return "/".join([*words, *([] if self.spectrum == "phased" else [self.spectrum])])
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who is judged, under which name and in which group of runs; the first way is the only one, or the grid's."""
+
+    group: str
+    name: str
+    ways: tuple[Way, ...]
+    seconds: str = "longest_s"
+    """Which of the place's limits holds."""
+
+
+def contenders(place: Place) -> Iterator[Contender]:
+    """Everybody who is judged at a place."""
+    if place.off:
+        for name in (OFF, OFF_BEFORE):
+            planner = name.partition(",")[0]
+            yield Contender("all-off", name, (Way(planner, spectrum="fixed", charged=False),))
+        return
+    yield Contender("ours", OURS, (Way(OURS, "auto"),))
+    if place.develops:
+        yield Contender("published", PUBLISHED, (_published(),), "published_s")
+        for rival in place.rivals:
+            yield Contender("rivals", rival, tuple(_grid(place, rival, _hears(place, rival))))
+        if place.seconds_per_joule:
+            price = f"planning.planner_options.seconds_per_joule={place.seconds_per_joule:g}"
+            yield Contender("joules", PRICED, (Way(OURS, "auto", more=(price,)),))
+    if place.decomposed:
+        yield from _decomposed(place)
+    yield from fixed_choices(place)
+
+
+def fixed_choices(place: Place) -> Iterator[Contender]:
+    """As many random edges every round, one codec, all or the called hear; only the step is chosen."""
+    for size, codec in product(place.sizes, place.codecs):
+        planner = "full" if size == ALL else f"random-{size}"
+        for hear in ("all",) if size == ALL else ("all", "scheduled"):
+            ways = tuple(Way(planner, codec, hear, step) for step in place.steps)
+            yield Contender("fixed", f"{planner}, {codec}, {hear}", ways, "fixed_s")
+
+
+def _published(**changed: Any) -> Way:
+    """The paper's rule, band, bits and step, and the called edges hear; only the downlink is charged."""
+    return Way("paper", hear="scheduled", spectrum="fixed")._replace(**changed)
+
+
+def _hears(place: Place, rival: str) -> tuple[str, ...]:
+    """`full` calls everybody, and one edge at a time tries both; for the others it is as the place says."""
+    one = ("all", "scheduled")
+    return {"full": ("all",), "round-robin": one, "random-1": one}.get(rival, place.rivals_hear)
+
+
+def _grid(place: Place, planner: str, hears: tuple[str, ...]) -> Iterator[Way]:
+    for codec, hear, step in product(place.codecs, hears, place.steps):
+        yield Way(planner, codec, hear, step)
+
+
+def _decomposed(place: Place) -> Iterator[Contender]:
+    """`fastest` without one thing, and the paper's rule with one thing."""
+    single = {
+        "fastest, 32 bits": Way(OURS),
+        "fastest, fixed band": Way(OURS, "auto", spectrum="fixed"),
+        "fastest, the called hear": Way(OURS, "auto", "scheduled"),
+        "fastest, all hear": Way(OURS, "auto", "all"),
+        "fastest, the paper's step": Way(OURS, "auto", more=GIVEN_STEP),
+    }
+    for name, way in single.items():
+        yield Contender("decomposition", name, (way,))
+    codecs, called = place.codecs, Way("paper+p4", hear="scheduled")
+    alone: dict[str, list[Way]] = {
+        "fastest, the set alone": [_published(planner=OURS, more=GIVEN_STEP)],
+        "paper, codec": [_published(codec=codec) for codec in codecs],
+        "paper, own step": [_published(outer_lr=step) for step in place.steps],
+        "paper, all hear": [_published(hear="all")],
+        "paper+p4, fixed band": [_published(planner="paper+p4")],
+        "paper+p4, phases": [called],
+        "paper+p4, codec and phases": [called._replace(codec=codec) for codec in codecs],
+    }
+    for name, ways in alone.items():
+        yield Contender("decomposition", name, tuple(ways), "published_s")
+
+
+def development_part(place: Place, way: Way, seed: int) -> StudyPart:
+    """A way to run, tried on a seed that does not judge; it is given up once what was learned is lost."""
+    name = f"development/{place.name}/{way.slug}"
+    labels = {"group": "development", "contender": way.slug}
+    published = way.spectrum == "fixed" or way.outer_lr is None
+    limit = place.limits.published_s if published else place.limits.development_s
+    return _part(place, way, name, seed, labels=labels, stop_at_s=limit, enough=lost)
+
+
+def judged_part(place: Place, contender: Contender, way: Way, number: int) -> StudyPart:
+    """A contender's run on an unseen seed."""
+    name = f"{contender.group}/{place.name}/{_plain(contender.name)}"
+    labels = {"group": contender.group, "contender": contender.name}
+    stop_at_s = getattr(place.limits, contender.seconds)
+    return _part(place, way, name, UNSEEN + number, labels=labels, stop_at_s=stop_at_s)
+
+
+def long_part(place: Place, way: Way, number: int, *, until_s: float | None = None) -> StudyPart:
+    """A run to no target: until it has converged, or for so many seconds."""
+    contender = LONG_FULL if until_s is None else LONG_OURS
+    often = 5 if until_s is None else 10
+    long = way._replace(more=(*way.more, f"evaluation.every={often}"))
+    labels = {"group": "converged", "contender": contender}
+    return _part(
+        place, long, f"converged/{place.name}/{_plain(contender)}", UNSEEN + number,
+        labels=labels, stop_at_s=until_s, enough=has_converged if until_s is None else None, to_target=False,
+    )  # fmt: skip
+
+
+def _part(
+    place: Place,
+    way: Way,
+    name: str,
+    seed: int,
+    *,
+    labels: Mapping[str, Any],
+    stop_at_s: float | None,
+    enough: Enough | None = None,
+    to_target: bool = True,
+) -> StudyPart:
+    rounds = place.rounds if to_target else (place.long_rounds if stop_at_s is None else 10 * place.long_rounds)
+    given = {"data": place.data, "place": place.name, "edge_skew": place.edge_skew, "target": place.target}
+    return StudyPart(
+        name=f"whole-cost/{place.data}/{name}/seed-{seed}",
+        labels={**given, **labels, **_told(way), "seed": seed},
+        config=_config(place, way, seed, rounds),
+        stop_at_accuracy=place.target if to_target else None,
+        stop_at_s=stop_at_s,
+        probe=with_slow_edge if place.slow_edge else None,
+        enough=enough,
+    )
+
+
+def _told(way: Way) -> dict[str, Any]:
+    return {name: getattr(way, name) for name in ("planner", "codec", "hear", "outer_lr", "spectrum")}
+
+
+@cache
+def _config(place: Place, way: Way, seed: int, rounds: int) -> Config:
+    """Made once, though it is asked for whenever it is looked what follows."""
+    return load(place.preset, overrides=[*_overrides(place, way, rounds), f"training.seed={seed}"])
+
+
+def _overrides(place: Place, way: Way, rounds: int) -> Iterator[str]:
+    rule, _, size = way.planner.partition("-") if way.planner.startswith("random-") else (way.planner, "", "")
+    yield f"planning.planner={rule}"
+    if size:
+        yield f"planning.max_edges={size}"
+    yield f"data.edge_skew={place.edge_skew}"
+    yield f"training.broadcast={way.hear}"
+    yield f"training.rounds={rounds}"
+    yield f"evaluation.every={place.every}"
+    yield from () if way.outer_lr is None else (f"learning.outer_lr={way.outer_lr}",)
+    if way.charged:
+        yield f"learning.uplink={CODECS[way.codec]}"
+        yield from ("network.downlink=charged", f"network.spectrum={way.spectrum}", "learning.charged_passes=counted")
+    yield from (*place.changes, *way.more)
+
+
+def _plain(text: str) -> str:
+    """Letters, digits, dots and dashes, as a path wants them."""
+    return "".join(
+        sign if sign.isalnum() or sign in ".+" else "-" for sign in text.replace(", ", "-").replace(" %", "")
+    )
+
+
+LEAST_EVALUATIONS = 8
+TEN = 10
+GAINED = 0.001
+LEARNED = 0.5
+
+
+def lost(rows: Any) -> bool:
+    """Whether a run has lost what it had learned, so that it is not worth while to go on."""
+    table = [row for row in rows if row["personalised_accuracy"] is not None]
+    return len(table) >= LEAST_EVALUATIONS and summary.diverged(table)
+
+
+def has_converged(rows: Any) -> bool:
+    """Whether the mean of ten evaluations has gained less than 0.1 point on that of the ten before."""
+    accuracy = [row["personalised_accuracy"] for row in rows if row["personalised_accuracy"] is not None]
+    late, early = sum(accuracy[-TEN:]) / TEN, sum(accuracy[-2 * TEN : -TEN]) / TEN
+    return len(accuracy) >= 2 * TEN and late > LEARNED and late - early < GAINED
