@@ -13,9 +13,9 @@ from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.whole_cost_bars import bars, missed
 from hpfl.studies.whole_cost_choice import Development, cost_row, development, development_parts, worth_while
 from hpfl.studies.whole_cost_picture import draw
-from hpfl.studies.whole_cost_places import DEVELOPMENT, UNSEEN, Place, development_seeds, places
+from hpfl.studies.whole_cost_places import DEVELOPMENT, UNSEEN, CostPlace, development_seeds, places
 from hpfl.studies.whole_cost_tables import cells, converged, factors, versus
-from hpfl.studies.whole_cost_ways import OURS, Way, contenders, development_part, judged_part, long_part
+from hpfl.studies.whole_cost_ways import OURS, CostWay, contenders, development_part, judged_part, long_part
 
 
 def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
@@ -41,14 +41,14 @@ def then(scale: Scale, seeds: Sequence[int], found: Sequence[Found]) -> list[Stu
     return [*tried, *(part for place in every for part in _judged(place, known, seeds, found))]
 
 
-def _tried(place: Place, known: Development) -> Iterator[StudyPart]:
+def _tried(place: CostPlace, known: Development) -> Iterator[StudyPart]:
     """The shortlists on the other development seeds, but for ways that did not arrive on the first."""
     several = [contender for contender in contenders(place) if len(contender.ways) > 1]
     short = {way: None for one in several for way in known.shortlist(place, one) if known.first(place, way)[0] == 0}
     return (development_part(place, way, seed) for way in short for seed in known.seeds[1:])
 
 
-def _judged(place: Place, known: Development, seeds: Sequence[int], found: Sequence[Found]) -> Iterator[StudyPart]:
+def _judged(place: CostPlace, known: Development, seeds: Sequence[int], found: Sequence[Found]) -> Iterator[StudyPart]:
     every = {one: way for one in contenders(place) if (way := known.chosen(place, one)) is not None}
     settled = worth_while(place, known, every)
     for number in seeds:
@@ -56,11 +56,11 @@ def _judged(place: Place, known: Development, seeds: Sequence[int], found: Seque
     if place.long_rounds:
         ours, full = ({one.name: way for one, way in settled.items()}.get(name) for name in (OURS, "full"))
         if ours and full:
-            for number in seeds:
+            for number in seeds[: place.long_seeds]:
                 yield from _long(place, (full, ours), number, found)
 
 
-def _long(place: Place, ways: tuple[Way, Way], number: int, found: Sequence[Found]) -> Iterator[StudyPart]:
+def _long(place: CostPlace, ways: tuple[CostWay, CostWay], number: int, found: Sequence[Found]) -> Iterator[StudyPart]:
     """`full` until it has converged; once that is known, `fastest` for as many seconds."""
     full = long_part(place, ways[0], number)
     yield full

@@ -8,8 +8,8 @@ from hpfl.reporting.intervals import geometric
 from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, TableRow
 from hpfl.studies.time_to_accuracy import run_row
-from hpfl.studies.whole_cost_places import Place
-from hpfl.studies.whole_cost_ways import Contender, Way, contenders, development_part
+from hpfl.studies.whole_cost_places import CostPlace
+from hpfl.studies.whole_cost_ways import Contender, CostWay, contenders, development_part
 
 SHORTLIST = 4
 """So many ways of a contender are tried on every development seed; of a fixed choice's steps half as many."""
@@ -26,15 +26,15 @@ class Development:
     seeds: Sequence[int]
     rows: Mapping[tuple[str, str, str], Mapping[int, TableRow]]
 
-    def of(self, place: Place, way: Way) -> Mapping[int, TableRow]:
+    def of(self, place: CostPlace, way: CostWay) -> Mapping[int, TableRow]:
         """The runs of a way, by seed."""
         return self.rows.get((place.data, place.chosen_at or place.name, way.slug), {})
 
-    def first(self, place: Place, way: Way) -> Merit:
+    def first(self, place: CostPlace, way: CostWay) -> Merit:
         """How well a way did on the first seed."""
         return merit([self.of(place, way)[self.seeds[0]]])
 
-    def shortlist(self, place: Place, contender: Contender) -> Sequence[Way]:
+    def shortlist(self, place: CostPlace, contender: Contender) -> Sequence[CostWay]:
         """The ways to try on every seed, best first; none before all were tried on one, one where none arrived."""
         if not all(self.seeds[0] in self.of(place, way) for way in contender.ways):
             return ()
@@ -42,7 +42,7 @@ class Development:
         most = SHORTLIST // 2 if contender.group == "fixed" else SHORTLIST
         return [way for way in best if self.first(place, way)[0] == 0][:most] or best[:1]
 
-    def chosen(self, place: Place, contender: Contender) -> Way | None:
+    def chosen(self, place: CostPlace, contender: Contender) -> CostWay | None:
         """The best way of the shortlist, once it was tried on all seeds; None before. Where all fail, nobody cares."""
         if len(contender.ways) == 1:
             return contender.ways[0]
@@ -52,7 +52,7 @@ class Development:
             return short[0]
         return min(tried, key=lambda way: self.merit(place, way)) if short and len(tried) == len(short) else None
 
-    def merit(self, place: Place, way: Way) -> Merit:
+    def merit(self, place: CostPlace, way: CostWay) -> Merit:
         """How well a way did on all seeds that it was tried on."""
         return merit(list(self.of(place, way).values()))
 
@@ -89,13 +89,13 @@ def _total(column: Sequence[float | None] | None, rounds: int) -> float | None:
     return sum(way) if way else None
 
 
-def development_parts(place: Place, seed: int) -> Iterator[StudyPart]:
+def development_parts(place: CostPlace, seed: int) -> Iterator[StudyPart]:
     """Every way of everybody who has a choice, on one seed; ways that are several contenders' once."""
     ways = {way: None for contender in contenders(place) if len(contender.ways) > 1 for way in contender.ways}
     return (development_part(place, way, seed) for way in ways)
 
 
-def worth_while(place: Place, known: Development, choices: Mapping[Contender, Way]) -> dict[Contender, Way]:
+def worth_while(place: CostPlace, known: Development, choices: Mapping[Contender, CostWay]) -> dict[Contender, CostWay]:
     """The choices without those fixed ones that took far longer than the best where they were chosen."""
     if place.develops:
         return dict(choices)

@@ -38,7 +38,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class CostPlace:
     """A setting: preset and what is changed in it, the accuracy to reach, and the grid of what may be chosen.
 
     `sizes` are the numbers of edges of fixed choices. `chosen_at` names the place whose development runs decide here
@@ -64,6 +64,8 @@ class Place:
     decomposed: bool = True
     long_rounds: int = 0
     """Rounds in which `full` may converge; 0: not asked here."""
+    long_seeds: int = 5
+    """On how many seeds, at most, that is asked."""
     seconds_per_joule: float = 0.0
     """The price with which joules are judged; 0: not asked here."""
     off: bool = False
@@ -80,7 +82,7 @@ class Place:
         return self.chosen_at in {"", self.name}
 
 
-_MNIST = Place(
+_MNIST = CostPlace(
     data="mnist",
     name="skew-0",
     preset="paper-mnist",
@@ -93,7 +95,7 @@ _MNIST = Place(
     long_rounds=600,
     seconds_per_joule=0.1,
 )
-_CIFAR10 = Place(
+_CIFAR10 = CostPlace(
     data="cifar10",
     name="skew-0",
     preset="paper-cifar10",
@@ -106,11 +108,12 @@ _CIFAR10 = Place(
     every=2,
     rivals_hear=("scheduled",),
     long_rounds=500,
+    long_seeds=2,
     seconds_per_joule=0.1,
 )
 
 
-def _skewed(place: Place, times: float) -> Place:
+def _skewed(place: CostPlace, times: float) -> CostPlace:
     """The same with like UEs under one edge, and so many times the seconds and rounds."""
     limits = place.limits
     return replace(
@@ -127,7 +130,7 @@ def _skewed(place: Place, times: float) -> Place:
     )
 
 
-def _other(name: str, *changes: str, seconds: float = 6.0, sizes: tuple[int, ...] = _MNIST.sizes) -> Place:
+def _other(name: str, *changes: str, seconds: float = 6.0, sizes: tuple[int, ...] = _MNIST.sizes) -> CostPlace:
     """MNIST with something changed, where `fastest` is set against fixed choices alone."""
     return replace(
         _MNIST,
@@ -152,7 +155,7 @@ _OTHERS = (
 )
 
 
-def _off(place: Place, name: str, *changes: str, target: float | None = None, seconds: float = 120.0) -> Place:
+def _off(place: CostPlace, name: str, *changes: str, target: float | None = None, seconds: float = 120.0) -> CostPlace:
     """A setting for which times of the version before are recorded, all off."""
     return replace(
         place,
@@ -177,7 +180,7 @@ _OFF = (
     *(replace(_off(_CIFAR10, f"skew-{skew:g}", seconds=250.0), edge_skew=skew) for skew in (0.0, 1.0)),
 )
 _SKEWED_CIFAR10 = replace(_skewed(_CIFAR10, 1.5), decomposed=False, long_rounds=0)
-FULL: tuple[Place, ...] = (_MNIST, _skewed(_MNIST, 2.0), *_OTHERS, _CIFAR10, _SKEWED_CIFAR10, *_OFF)
+FULL: tuple[CostPlace, ...] = (_MNIST, _skewed(_MNIST, 2.0), *_OTHERS, _CIFAR10, _SKEWED_CIFAR10, *_OFF)
 _MINI = replace(
     _MNIST,
     data="mnist-mini",
@@ -202,10 +205,10 @@ _MINI_1_MHZ = replace(
     long_rounds=0,
     seconds_per_joule=0.0,
 )
-QUICK: tuple[Place, ...] = (_MINI, _MINI_1_MHZ, _off(_MINI, "as-it-is", seconds=30.0))
+QUICK: tuple[CostPlace, ...] = (_MINI, _MINI_1_MHZ, _off(_MINI, "as-it-is", seconds=30.0))
 
 
-def places(scale: Scale) -> tuple[Place, ...]:
+def places(scale: Scale) -> tuple[CostPlace, ...]:
     """Everywhere, or a sample."""
     return QUICK if scale.thin else FULL
 

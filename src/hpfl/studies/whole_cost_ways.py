@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hpfl.config import Config, load
 from hpfl.reporting import summary
 from hpfl.studies.parts import Enough, StudyPart
-from hpfl.studies.whole_cost_places import ALL, CODECS, UNSEEN, Place
+from hpfl.studies.whole_cost_places import ALL, CODECS, UNSEEN, CostPlace
 from hpfl.studies.whole_cost_slow import with_slow_edge
 
 OURS, PUBLISHED = "fastest", "paper as published"
@@ -20,7 +20,7 @@ GIVEN_STEP = ("planning.planner_options.step=given",)
 """With which `fastest` keeps to the configured outer step."""
 
 
-class Way(NamedTuple):
+class CostWay(NamedTuple):
     """One way to run: planner, bits, who hears, outer step (None: the preset's), band, and whatever else is set."""
 
     planner: str
@@ -45,69 +45,69 @@ class Contender:
 
     group: str
     name: str
-    ways: tuple[Way, ...]
+    ways: tuple[CostWay, ...]
     seconds: str = "longest_s"
     """Which of the place's limits holds."""
 
 
-def contenders(place: Place) -> Iterator[Contender]:
+def contenders(place: CostPlace) -> Iterator[Contender]:
     """Everybody who is judged at a place."""
     if place.off:
         for name in (OFF, OFF_BEFORE):
             planner = name.partition(",")[0]
-            yield Contender("all-off", name, (Way(planner, spectrum="fixed", charged=False),))
+            yield Contender("all-off", name, (CostWay(planner, spectrum="fixed", charged=False),))
         return
-    yield Contender("ours", OURS, (Way(OURS, "auto"),))
+    yield Contender("ours", OURS, (CostWay(OURS, "auto"),))
     if place.develops:
         yield Contender("published", PUBLISHED, (_published(),), "published_s")
         for rival in place.rivals:
             yield Contender("rivals", rival, tuple(_grid(place, rival, _hears(place, rival))))
         if place.seconds_per_joule:
             price = f"planning.planner_options.seconds_per_joule={place.seconds_per_joule:g}"
-            yield Contender("joules", PRICED, (Way(OURS, "auto", more=(price,)),))
+            yield Contender("joules", PRICED, (CostWay(OURS, "auto", more=(price,)),))
     if place.decomposed:
         yield from _decomposed(place)
     yield from fixed_choices(place)
 
 
-def fixed_choices(place: Place) -> Iterator[Contender]:
+def fixed_choices(place: CostPlace) -> Iterator[Contender]:
     """As many random edges every round, one codec, all or the called hear; only the step is chosen."""
     for size, codec in product(place.sizes, place.codecs):
         planner = "full" if size == ALL else f"random-{size}"
         for hear in ("all",) if size == ALL else ("all", "scheduled"):
-            ways = tuple(Way(planner, codec, hear, step) for step in place.steps)
+            ways = tuple(CostWay(planner, codec, hear, step) for step in place.steps)
             yield Contender("fixed", f"{planner}, {codec}, {hear}", ways, "fixed_s")
 
 
-def _published(**changed: Any) -> Way:
+def _published(**changed: Any) -> CostWay:
     """The paper's rule, band, bits and step, and the called edges hear; only the downlink is charged."""
-    return Way("paper", hear="scheduled", spectrum="fixed")._replace(**changed)
+    return CostWay("paper", hear="scheduled", spectrum="fixed")._replace(**changed)
 
 
-def _hears(place: Place, rival: str) -> tuple[str, ...]:
+def _hears(place: CostPlace, rival: str) -> tuple[str, ...]:
     """`full` calls everybody, and one edge at a time tries both; for the others it is as the place says."""
     one = ("all", "scheduled")
     return {"full": ("all",), "round-robin": one, "random-1": one}.get(rival, place.rivals_hear)
 
 
-def _grid(place: Place, planner: str, hears: tuple[str, ...]) -> Iterator[Way]:
+def _grid(place: CostPlace, planner: str, hears: tuple[str, ...]) -> Iterator[CostWay]:
     for codec, hear, step in product(place.codecs, hears, place.steps):
-        yield Way(planner, codec, hear, step)
+        yield CostWay(planner, codec, hear, step)
 
 
-def _decomposed(place: Place) -> Iterator[Contender]:
+def _decomposed(place: CostPlace) -> Iterator[Contender]:
     """`fastest` without one thing, and the paper's rule with one thing."""
     single = {
-        "fastest, 32 bits": Way(OURS),
-        "fastest, fixed band": Way(OURS, "auto", spectrum="fixed"),
-        "fastest, the called hear": Way(OURS, "auto", "scheduled"),
-        "fastest, all hear": Way(OURS, "auto", "all"),
-        "fastest, the paper's step": Way(OURS, "auto", more=GIVEN_STEP),
+        "fastest, 32 bits": CostWay(OURS),
+        "fastest, fixed band": CostWay(OURS, "auto", spectrum="fixed"),
+        "fastest, the called hear": CostWay(OURS, "auto", "scheduled"),
+        "fastest, all hear": CostWay(OURS, "auto", "all"),
+        "fastest, the paper's step": CostWay(OURS, "auto", more=GIVEN_STEP),
     }
     for name, way in single.items():
         yield Contender("decomposition", name, (way,))
-    codecs, called = place.codecs, Way("paper+p4", hear="scheduled")
-    alone: dict[str, list[Way]] = {
+    codecs, called = place.codecs, CostWay("paper+p4", hear="scheduled")
+    alone: dict[str, list[CostWay]] = {
         "fastest, the set alone": [_published(planner=OURS, more=GIVEN_STEP)],
         "paper, codec": [_published(codec=codec) for codec in codecs],
         "paper, own step": [_published(outer_lr=step) for step in place.steps],
@@ -120,7 +120,7 @@ def _decomposed(place: Place) -> Iterator[Contender]:
         yield Contender("decomposition", name, tuple(ways), "published_s")
 
 
-def development_part(place: Place, way: Way, seed: int) -> StudyPart:
+def development_part(place: CostPlace, way: CostWay, seed: int) -> StudyPart:
     """A way to run, tried on a seed that does not judge; it is given up once what was learned is lost."""
     name = f"development/{place.name}/{way.slug}"
     labels = {"group": "development", "contender": way.slug}
@@ -129,7 +129,7 @@ def development_part(place: Place, way: Way, seed: int) -> StudyPart:
     return _part(place, way, name, seed, labels=labels, stop_at_s=limit, enough=lost)
 
 
-def judged_part(place: Place, contender: Contender, way: Way, number: int) -> StudyPart:
+def judged_part(place: CostPlace, contender: Contender, way: CostWay, number: int) -> StudyPart:
     """A contender's run on an unseen seed."""
     name = f"{contender.group}/{place.name}/{_plain(contender.name)}"
     labels = {"group": contender.group, "contender": contender.name}
@@ -137,7 +137,7 @@ def judged_part(place: Place, contender: Contender, way: Way, number: int) -> St
     return _part(place, way, name, UNSEEN + number, labels=labels, stop_at_s=stop_at_s)
 
 
-def long_part(place: Place, way: Way, number: int, *, until_s: float | None = None) -> StudyPart:
+def long_part(place: CostPlace, way: CostWay, number: int, *, until_s: float | None = None) -> StudyPart:
     """A run to no target: until it has converged, or for so many seconds."""
     contender = LONG_FULL if until_s is None else LONG_OURS
     often = 5 if until_s is None else 10
@@ -150,8 +150,8 @@ def long_part(place: Place, way: Way, number: int, *, until_s: float | None = No
 
 
 def _part(
-    place: Place,
-    way: Way,
+    place: CostPlace,
+    way: CostWay,
     name: str,
     seed: int,
     *,
@@ -173,17 +173,23 @@ def _part(
     )
 
 
-def _told(way: Way) -> dict[str, Any]:
+def _told(way: CostWay) -> dict[str, Any]:
     return {name: getattr(way, name) for name in ("planner", "codec", "hear", "outer_lr", "spectrum")}
 
 
+def _config(place: CostPlace, way: CostWay, seed: int, rounds: int) -> Config:
+    """One configuration for all seeds, with another seed."""
+    base = _seedless(place, way, rounds)
+    return base.model_copy(update={"training": base.training.model_copy(update={"seed": seed})})
+
+
 @cache
-def _config(place: Place, way: Way, seed: int, rounds: int) -> Config:
-    """Made once, though it is asked for whenever it is looked what follows."""
-    return load(place.preset, overrides=[*_overrides(place, way, rounds), f"training.seed={seed}"])
+def _seedless(place: CostPlace, way: CostWay, rounds: int) -> Config:
+    """Made once, though it is asked for every seed, and whenever it is looked what follows."""
+    return load(place.preset, overrides=[*_overrides(place, way, rounds)])
 
 
-def _overrides(place: Place, way: Way, rounds: int) -> Iterator[str]:
+def _overrides(place: CostPlace, way: CostWay, rounds: int) -> Iterator[str]:
     rule, _, size = way.planner.partition("-") if way.planner.startswith("random-") else (way.planner, "", "")
     yield f"planning.planner={rule}"
     if size:
