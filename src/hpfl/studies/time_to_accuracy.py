@@ -105,7 +105,7 @@ FULL: Mapping[str, Setting] = {
 }
 QUICK: Mapping[str, Setting] = {
     "mnist-mini": Setting(
-        preset="quickstart",
+        preset="quickstart-paper",
         targets=(0.7, 0.9),
         planners=("fastest", "full", "random-1", "random-2"),
         skews=(0.0, 1.0),
