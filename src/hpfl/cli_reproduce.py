@@ -19,7 +19,7 @@ from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
 from hpfl.studies.collected import Collected, collect, verdicts
 from hpfl.studies.page import figure, interval, write_page
 from hpfl.studies.parts import StudyPart
-from hpfl.studies.runner import run_parts
+from hpfl.studies.runner import More, run_parts
 from hpfl.studies.staged import known_parts
 from hpfl.studies.study import Study, nothing_more
 from hpfl.studies.summary_page import write_summary
@@ -76,10 +76,11 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
         refuse(f"--out {out} is a file; wanted a folder")
     folder = out or Path("runs") / ("reproduction-quick" if quick else "reproduction")
     every = list(range(first_seed, first_seed + seeds))
-    parts = _parts(wanted, scale, every, only or (), folder)
-    complete = no_run or _run(parts, folder, device=device, workers=workers, data_dir=data_dir)
-    while complete and not no_run and len(more := _parts(wanted, scale, every, only or (), folder)) > len(parts):
-        parts, complete = more, _run(more, folder, device=device, workers=workers, data_dir=data_dir)
+
+    def known() -> list[StudyPart]:
+        return _parts(wanted, scale, every, only or (), folder)
+
+    complete = no_run or _run(known, folder, device=device, workers=workers, data_dir=data_dir)
     command = ["hpfl", "reproduce", *names, *_said(quick, seeds, first_seed, set_ or ())]
     _report(wanted, scale, every, folder, shlex.join(command))
     if not complete:
@@ -109,17 +110,18 @@ def _parts(
     return wanted
 
 
-def _run(parts: Sequence[StudyPart], folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
+def _run(known: More, folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
     console = Console(stderr=True)
     with stopping_after_round(console.print) as stop:
         return run_parts(
-            parts,
+            known(),
             folder,
             device=device,
             data_dir=data_dir,
             workers=workers or min(os.cpu_count() or 1, MOST_WORKERS),
             should_stop=lambda: stop.is_asked,
             console=console,
+            more=known,
         )
 
 

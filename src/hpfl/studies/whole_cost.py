@@ -5,7 +5,7 @@ and is judged on seeds that nobody has seen. Its runs come in groups, each a par
 `published`, `rivals`, `fixed`, `decomposition`, `joules`, `converged` and `all-off`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hpfl.studies.cases import Scale
 from hpfl.studies.parts import StudyPart
@@ -15,7 +15,7 @@ from hpfl.studies.whole_cost_choice import Development, cost_row, development, d
 from hpfl.studies.whole_cost_picture import draw
 from hpfl.studies.whole_cost_places import DEVELOPMENT, UNSEEN, CostPlace, development_seeds, places
 from hpfl.studies.whole_cost_tables import cells, converged, factors, versus
-from hpfl.studies.whole_cost_ways import OURS, CostWay, contenders, development_part, judged_part, long_part
+from hpfl.studies.whole_cost_ways import OURS, Contender, CostWay, contenders, development_part, judged_part, long_part
 
 
 def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
@@ -38,7 +38,9 @@ def then(scale: Scale, seeds: Sequence[int], found: Sequence[Found]) -> list[Stu
     known = development(found, development_seeds(scale))
     every = [place for place in places(scale) if not place.off]
     tried = [part for place in every if place.develops for part in _tried(place, known)]
-    return [*tried, *(part for place in every for part in _judged(place, known, seeds, found))]
+    followed = {place: _settled(place, known) for place in every}
+    long = [part for place, ways in followed.items() for part in _long(place, ways, seeds, found)]
+    return [*tried, *long, *(part for place, ways in followed.items() for part in _judged(place, ways, seeds))]
 
 
 def _tried(place: CostPlace, known: Development) -> Iterator[StudyPart]:
@@ -48,25 +50,30 @@ def _tried(place: CostPlace, known: Development) -> Iterator[StudyPart]:
     return (development_part(place, way, seed) for way in short for seed in known.seeds[1:])
 
 
-def _judged(place: CostPlace, known: Development, seeds: Sequence[int], found: Sequence[Found]) -> Iterator[StudyPart]:
+def _settled(place: CostPlace, known: Development) -> dict[Contender, CostWay]:
     every = {one: way for one in contenders(place) if (way := known.chosen(place, one)) is not None}
-    settled = worth_while(place, known, every)
+    return worth_while(place, known, every)
+
+
+def _judged(place: CostPlace, settled: Mapping[Contender, CostWay], seeds: Sequence[int]) -> Iterator[StudyPart]:
+    """What was chosen, on the seeds that judge."""
     for number in seeds:
         yield from (judged_part(place, one, way, number) for one, way in settled.items() if len(one.ways) > 1)
-    if place.long_rounds:
-        ours, full = ({one.name: way for one, way in settled.items()}.get(name) for name in (OURS, "full"))
-        if ours and full:
-            for number in seeds[: place.long_seeds]:
-                yield from _long(place, (full, ours), number, found)
 
 
-def _long(place: CostPlace, ways: tuple[CostWay, CostWay], number: int, found: Sequence[Found]) -> Iterator[StudyPart]:
+def _long(
+    place: CostPlace, settled: Mapping[Contender, CostWay], seeds: Sequence[int], found: Sequence[Found]
+) -> Iterator[StudyPart]:
     """`full` until it has converged; once that is known, `fastest` for as many seconds."""
-    full = long_part(place, ways[0], number)
-    yield full
-    ended = next((part["rounds"]["time_s"][-1] for part in found if part["labels"] == full.labels), None)
-    if ended:
-        yield long_part(place, ways[1], number, until_s=round(ended, 3))
+    ways = {one.name: way for one, way in settled.items()}
+    if not place.long_rounds or not {OURS, "full"} <= ways.keys():
+        return
+    for number in seeds[: place.long_seeds]:
+        full = long_part(place, ways["full"], number)
+        yield full
+        ended = next((part["rounds"]["time_s"][-1] for part in found if part["labels"] == full.labels), None)
+        if ended:
+            yield long_part(place, ways[OURS], number, until_s=round(ended, 3))
 
 
 def tables(found: Sequence[Found]) -> Tables:
