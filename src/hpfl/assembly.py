@@ -11,20 +11,23 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
-from hpfl.learning import BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.config.uplinks import num_codecs
+from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
 from hpfl.learning.sending import Sending
-from hpfl.learning.uplink import Uplink
+from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.network.channel import ChannelSettings
 from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
+from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES
 from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import check_columns
 from hpfl.training.state import TrainState, initial_state
+from hpfl.training.step_coding import StepCoding
 from hpfl.training.watching import Watcher
 from hpfl.units import dbm_to_w
 
@@ -61,7 +64,7 @@ def make_radio(config: Experiment) -> Radio:
     """The radio of an experiment: its channel on its path losses, its noise, and how long a fade lasts."""
     network = config.network
     paths = ChannelSettings(
-        ue_path=_path(config, "ue_path_loss", gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
+        ue_path=ue_path(config),
         edge_path=_path(config, "edge_path_loss", gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
     )
     return Radio(
@@ -70,6 +73,11 @@ def make_radio(config: Experiment) -> Radio:
         coherence_rounds=network.coherence_rounds,
         coherence_s=network.coherence_s,
     )
+
+
+def ue_path(config: Experiment) -> PathGain:
+    """The mean gain by distance between UEs and edges."""
+    return _path(config, "ue_path_loss", gain_db=config.network.ue_gain_db, terminal_m=_UE_HEIGHT_M)
 
 
 def _path(config: Experiment, key: str, *, gain_db: float, terminal_m: float) -> PathGain:
@@ -100,6 +108,7 @@ def cloud_settings(config: Experiment) -> CloudSettings:
         trigger=config.training.trigger,
         combine=config.part("training.combine"),
         staleness_discount=config.training.staleness_discount,
+        spectrum=config.network.spectrum,
     )
 
 
@@ -119,15 +128,43 @@ def local_training(config: Experiment) -> LocalTraining:
 
 
 def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
-    """What UEs keep and send, by their method and their uplink."""
-    uplink = Uplink.of(config.made_in_row("learning.uplink"))
-    return Sending.of(task.spec, _own_method(config), uplink, device)
+    """What UEs keep and send, by their method and their uplink; what its codecs cannot do is refused here."""
+    steps, codecs = config.made_in_row("learning.uplink"), num_codecs(config.chosen("learning.uplink"))
+    split = len(steps) - codecs
+    codings = (Uplink.of(steps[split:]),) if codecs else ()
+    sending = Sending.of(task.spec, _own_method(config), Uplink.of(steps[:split]), device, codings=codings)
+    numbers = num_travelling(sending.method, sending.spec)
+    for chain in codings:
+        try:
+            chain.bits(numbers, config.network.bits_per_parameter)
+        except LearningError as error:
+            raise ConfigError(f"learning.uplink: {error}") from error
+    return sending
 
 
 def _own_method(config: Experiment) -> Method | None:
     """The method of an experiment; None stands for one that is an objective."""
     method = config.made("learning.method")
     return None if is_objective(method) else method
+
+
+def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
+    """How the cloud's step travels down; None: as the model, where downlinks are free or no codec is chosen.
+
+    Messages of edges can be forwarded where the cloud takes their mean, and where they are messages at all.
+    """
+    codings: tuple[Uplink, ...] = getattr(sending, "codings", ())
+    if config.network.downlink == "free" or all(one.is_identity for one in codings):
+        return None
+    streams = COMBINES.part(config.training.combine).traits["streams"]
+    return StepCoding(
+        codings=codings,
+        bits_per_number=config.network.bits_per_parameter,
+        num_travelling=num_travelling(sending.method, sending.spec),
+        forwards=bool(streams and config.network.backhaul),
+        streams=Streams(config.training.seed),
+        places=sending.places,
+    )
 
 
 class BitsOnAir(NamedTuple):
@@ -138,11 +175,20 @@ class BitsOnAir(NamedTuple):
 
 
 def bits_on_air(config: Experiment, sending: Sending) -> BitsOnAir:
-    """What the uplink makes of the parameters that travel, and these as an edge sends them on."""
+    """Of an upload that is coded as the menu's first entry says, or not at all."""
+    return menu_on_air(config, sending)[0]
+
+
+def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
+    """The same for every entry of the menu: both hops are coded; what is not takes what the uplink leaves of it."""
     numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
-    return BitsOnAir(
-        ue=float(sending.uplink.bits(numbers, bits)) * config.training.edge_rounds,
-        edge=float(numbers * bits) if config.network.backhaul else 0.0,
+    return tuple(
+        BitsOnAir(
+            ue=float((sending.uplink if chain.is_identity else chain).bits(numbers, bits))
+            * config.training.edge_rounds,
+            edge=float(chain.bits(numbers, bits)) if config.network.backhaul else 0.0,
+        )
+        for chain in sending.codings or (IDENTITY,)
     )
 
 

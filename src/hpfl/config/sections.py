@@ -61,8 +61,23 @@ class NetworkConfig(RenewedSection):
     coherence_s: float = key(0.0, "seconds for which a fade lasts (clock event); 0 goes by rounds", unit="s", ge=0)
     trace: str = key("", "CSV or Parquet file of gains, compute times, availability to replay; empty draws them")
     write_trace: str = key("", "CSV file to write the trace that replays this run to; empty writes none")
+    spectrum: Literal["fixed", "phased"] = key(
+        "fixed", "Hz of a link for the whole round (fixed, the paper), or the band shared anew in each phase", since=4
+    )
     backhaul: bool = key(True, "whether edges upload over the radio; false: the one edge is the cloud (fl, pfl)")
     bits_per_parameter: int = key(32, "bits of one model parameter on the air", unit="bit", ge=1, le=64)
+    downlink: Literal["free", "charged"] = key("free", "a broadcast takes no time (the paper), or is counted", since=4)
+    reuse: int = key(1, "cells that send over the same band at a time (downlink charged); 1: none do", ge=1, since=4)
+    cloud_power_w: float = key(0.01, "transmit power of the cloud (downlink charged)", unit="W", ge=0, since=4)
+    edge_down_power_w: float = key(
+        0.01, "transmit power of an edge towards its UEs (downlink charged)", unit="W", ge=0, since=4
+    )
+    ue_receive_power_w: float = key(
+        0.01, "what a UE draws while it receives (downlink charged)", unit="W", ge=0, since=4
+    )
+    edge_receive_power_w: float = key(
+        0.01, "what an edge draws while it receives (downlink charged)", unit="W", ge=0, since=4
+    )
 
     fading = old_key("network.fading")
 

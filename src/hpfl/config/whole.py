@@ -6,7 +6,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from hpfl.config.fields import Section
 from hpfl.config.life import LifeConfig
-from hpfl.config.named import OPTIONS, slots_of
+from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import RenewedSection
 from hpfl.config.sections import (
     DataConfig,
@@ -16,6 +16,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
+from hpfl.config.uplinks import check_order
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
 from hpfl.learning import OBJECTIVES
@@ -95,6 +96,11 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _codecs_come_last(self) -> "Config":
+        check_order(rows_of(type(self.learning))["uplink"].chosen(self.learning.uplink))
+        return self
+
+    @model_validator(mode="after")
     def _counts_agree(self) -> "Config":
         given = self.network.ues_per_edge
         if isinstance(given, list) and len(given) != self.network.edges:
@@ -103,6 +109,17 @@ class Config(Section):
             raise ValueError(
                 f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _downlink_has_power(self) -> "Config":
+        network = self.network
+        if network.reuse > network.edges:
+            raise ValueError(f"network.reuse is {network.reuse}; there are network.edges = {network.edges} cells")
+        names = ("cloud_power_w", "edge_down_power_w") if network.backhaul else ("edge_down_power_w",)
+        silent = [name for name in names if getattr(network, name) == 0]
+        if network.downlink == "charged" and silent:
+            raise ValueError(f'network.{silent[0]} is 0 W; network.downlink = "charged" needs a transmit power')
         return self
 
     @model_validator(mode="after")

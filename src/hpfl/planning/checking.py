@@ -11,6 +11,7 @@ from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.latency import upload_s as seconds_to_send
 from hpfl.planning.allocation import finished
 from hpfl.planning.problem import Memory, Plan, RoundProblem, Times
+from hpfl.planning.spectrum import most_hz
 from hpfl.records import counted
 
 _ROUNDING = 1e-9  # of the budget, that sums of bandwidths may differ by
@@ -44,6 +45,11 @@ def _faults(answer: object, problem: RoundProblem) -> Iterator[str]:
     if not isinstance(plan, Plan):
         yield f"answers with {_told(plan)} in place of a Plan"
         return
+    fault = _wrong_coding(problem, plan)
+    if fault:
+        yield fault
+        return
+    problem = problem.coded(plan.coding)
     if not isinstance(memory, Mapping):
         yield f"hands on {_told(memory)} as its memory; a dict was wanted"
     yield from _kinds(problem, plan)
@@ -53,6 +59,14 @@ def _faults(answer: object, problem: RoundProblem) -> Iterator[str]:
     yield from _powers(problem, plan)
     yield from _times(problem, plan, member)
     yield from _objective(problem, plan)
+
+
+def _wrong_coding(problem: RoundProblem, plan: Plan) -> str:
+    """What is wrong with the entry of the menu; nothing, where it is there."""
+    most = 1 if problem.codings is None else len(problem.codings)
+    if isinstance(plan.coding, int) and 0 <= plan.coding < most:
+        return ""
+    return f"names the coding {plan.coding!r}; wanted a whole number from 0 to {most - 1}"
 
 
 def _told(value: object) -> str:
@@ -110,7 +124,9 @@ def _bandwidths(problem: RoundProblem, plan: Plan, member: BoolArray) -> Iterato
         if hz.size and not (hz.min() >= 0 and hz.max() < np.inf):
             index = int(np.argmin((hz >= 0) & (hz < np.inf)))
             yield f"has {name}[{index}] = {hz[index]:g}; a bandwidth in Hz must be finite and not negative"
-    total_hz = float(plan.ue_bandwidth_hz.sum() + plan.edge_bandwidth_hz.sum())
+    if plan.switch_s is not None and problem.spectrum == "fixed":
+        yield 'gives moments at which the band is shared anew (switch_s); the spectrum of the problem is "fixed"'
+    total_hz = most_hz(problem.links, plan)
     if not total_hz <= problem.bandwidth_hz * (1.0 + _ROUNDING):
         yield f"hands out {_mhz(total_hz)} of {_mhz(problem.bandwidth_hz)}"
     for hz, edges, called in (
@@ -146,6 +162,7 @@ def _times(problem: RoundProblem, plan: Plan, member: BoolArray) -> Iterator[str
         upload_s=upload_s,
         ue_power_w=plan.ue_power_w,
         edge_bandwidth_hz=plan.edge_bandwidth_hz,
+        switch=plan.switch_s,
     )
     if problem.ue_energy_j is not None:
         spent_j = np.where(member, plan.ue_power_w * given.upload_s, 0.0)

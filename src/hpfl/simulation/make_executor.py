@@ -6,17 +6,29 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hpfl.assembly import SampleCost, bits_on_air, edge_settings, make_radio, torch_dtype, touched_samples
+from hpfl.assembly import (
+    SampleCost,
+    bits_on_air,
+    edge_settings,
+    make_radio,
+    menu_on_air,
+    torch_dtype,
+    touched_samples,
+    ue_path,
+)
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Computes
+from hpfl.learning.method import num_travelling
 from hpfl.learning.sending import Sending
 from hpfl.network.availability import TwoState
+from hpfl.network.downlink import Powers
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
+from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
@@ -25,6 +37,8 @@ from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSiz
 from hpfl.training.clock import ClockSettings
 from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.sketch import make_projection
+from hpfl.training.step_coding import StepCoding
+from hpfl.units import dbm_to_w
 
 _KEPT_SHARE = 0.25  # of the memory, for updates kept beside what computes them
 
@@ -37,8 +51,12 @@ def make_executor(
     *,
     cost: SampleCost,
     record: Recorder | None = None,
+    coding: StepCoding | None = None,
 ) -> SimulatedExecutor:
-    """The executor of a resolved configuration; `record` is told of everything a trace holds."""
+    """The executor of a resolved configuration; `record` is told of everything a trace holds.
+
+    `coding` is how the cloud's step travels down (None: as the model).
+    """
     trace = _trace(config)
     streams = Streams(config.training.seed)
     loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
@@ -53,6 +71,7 @@ def make_executor(
             sample_bits=cost.bits,
             compute_s=trace.of(COMPUTE_S),
             record=record,
+            codings=menu_on_air(config, sending) if sending.codings else (),
         ),
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
@@ -61,6 +80,9 @@ def make_executor(
             streams=streams,
             num_samples=fleet.num_samples,
             loses_ues=loses_ues,
+            codings=sending.codings,
+            travelling=sending.travelling,
+            backhaul=config.network.backhaul,
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -70,6 +92,35 @@ def make_executor(
         ),
         loses_ues=loses_ues,
         sketching=_sketching(config, sending.spec.num_parameters, streams, cohort.device),
+        downlink=_downlink(config, sending, fleet, coding),
+    )
+
+
+def _downlink(config: Experiment, sending: Sending, fleet: Fleet, coding: StepCoding | None) -> Broadcasting | None:
+    """The way down of a configuration that charges it; a model is what travels of it."""
+    network = config.network
+    if network.downlink == "free":
+        return None
+    model_bits = float(num_travelling(sending.method, sending.spec) * network.bits_per_parameter)
+    return Broadcasting(
+        powers=Powers(
+            cloud_w=network.cloud_power_w,
+            edge_w=network.edge_down_power_w,
+            ue_receive_w=network.ue_receive_power_w,
+            edge_receive_w=network.edge_receive_power_w,
+        ),
+        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
+        bandwidth_hz=network.bandwidth_hz,
+        model_bits=model_bits,
+        step_bits=(model_bits,) if coding is None else coding.step_bits,
+        message_bits=(np.inf,) if coding is None else coding.message_bits,
+        cpu_hz=fleet.cpu_hz,
+        streams=Streams(config.training.seed),
+        again_bits=(config.training.edge_rounds - 1) * model_bits,
+        backhaul=network.backhaul,
+        ue_failure=config.life.ue_failure,
+        reuse=network.reuse,
+        cross_path=ue_path(config),
     )
 
 
@@ -89,6 +140,7 @@ def _sketching(config: Experiment, num_parameters: int, streams: Streams, device
         bandwidth_hz=config.network.bandwidth_hz,
         backhaul=config.network.backhaul,
         importance=config.planning.importance == "sketch",
+        spectrum=config.network.spectrum,
     )
 
 

@@ -14,6 +14,7 @@ from hpfl.assembly import (
     sample_cost,
     sending_of,
     start_state,
+    step_coding,
     task_of,
     torch_dtype,
 )
@@ -31,7 +32,7 @@ from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.loop import Parts
-from hpfl.training.remembered import first_rows
+from hpfl.training.remembered import KeptRows, first_errors, first_rows
 from hpfl.training.state import TrainState
 
 
@@ -74,7 +75,8 @@ def build_simulation(
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
-    executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record)
+    coding = step_coding(config, sending)
+    executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record, coding=coding)
     parts = Parts(
         executor=executor,
         planner=config.part("planning.planner"),
@@ -88,11 +90,17 @@ def build_simulation(
         fleet=fleet,
         dealt=dealt,
         parts=parts,
-        settings=cloud_settings(config),
-        start=start_state(params, config).but(kept=first_rows(sending, params, fleet.num_ues)),
+        settings=replace(cloud_settings(config), step_coding=coding),
+        start=start_state(params, config).but(kept=_first_kept(sending, params, fleet)),
         evaluate_ues=evaluate.everyone,
         heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),
     )
+
+
+def _first_kept(sending: Sending, params: torch.Tensor, fleet: Fleet) -> KeptRows:
+    """What UEs and edges keep in round 0."""
+    errors = first_errors(sending, params, fleet.num_ues, fleet.num_edges)
+    return {**first_rows(sending, params, fleet.num_ues), **errors}
 
 
 def _cohorts(

@@ -15,6 +15,7 @@ from hpfl.network.radio import Radio, Recorded, Recorder
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
+from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.edge_timeline import stretches, with_sketching
 from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
@@ -22,7 +23,7 @@ from hpfl.simulation.sketching import Sketching, computed, slowest
 from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
 from hpfl.training.loop import received
 from hpfl.training.remembered import Remembered
-from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
+from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,11 @@ class WorkSizes:
     sample_bits: float
     compute_s: Recorded | None = None
     record: Recorder | None = None
+    codings: tuple[tuple[float, float], ...] = ()  # bits of both hops by entry of the menu; none: uploads are not coded
+
+    def of_coding(self, entry: int) -> tuple[float, float]:
+        """Bits of a UE's and an edge's upload by an entry of the menu."""
+        return self.codings[entry] if self.codings else (self.ue_bits, self.edge_bits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +57,7 @@ class SimulatedExecutor:
     """Stands behind the loop's `Executor`; everything it must remember is in the `TrainState` it is given.
 
     `life` is None for a network in which nothing changes but the fading; `loses_ues` says whether UEs can be left out
-    of an edge round they have begun.
+    of an edge round they have begun. Without a `downlink`, broadcasts take no time.
     """
 
     fleet: Fleet
@@ -65,13 +71,14 @@ class SimulatedExecutor:
     mishaps: Mishaps = Mishaps()
     loses_ues: bool = False
     sketching: Sketching | None = None
+    downlink: Broadcasting | None = None
 
     def observe(self, state: TrainState) -> Observation:
         """The network lives on to this round; edges that start compute their updates; fading is drawn anew."""
         roster = self._roster(state)
         base_round = np.where(roster.starts | roster.idle, state.round, state.base_round)
         memory = dict(roster.memory)
-        if self.loses_ues:
+        if self.loses_ues or self.load.codings:
             memory |= held_models(memory, state.params, this_round=state.round, base_round=base_round)
         pending = self._computed(state, roster, memory, base_round)
         starting = roster.members[roster.starts[roster.edge_of]]
@@ -89,6 +96,11 @@ class SimulatedExecutor:
             kept=pending.remembered.rows,
             edge_rules=pending.remembered.rules,
         )
+        if self.downlink is not None:
+            places, everybody = self._places(roster.memory), np.arange(self.fleet.num_ues)
+            gains = self._gains(state, 0, began_s=state.time_s, members=everybody, places=places)
+            known = self.downlink.known(state, roster.under, gains, places)
+            seen = replace(seen, downlink=known, under=roster.under)
         if self.sketching is None:
             return seen
         return self._sketched(seen, self.sketching, roster.starts, whole.compute_s)
@@ -117,11 +129,15 @@ class SimulatedExecutor:
         """Let the clock carry the plan out; the arrived edges' updates are read from what was pending."""
         active = np.ones(self.fleet.num_edges, dtype=np.bool_) if observation.active is None else observation.active
         before, state = state, state.but(time_s=state.time_s + observation.spent_s)
+        if plan.coding:
+            links = observation.links.carrying(*self.load.of_coding(plan.coding))
+            observation = replace(observation, links=links)
         interval = self._interval(state, observation, plan, began_s=before.time_s)
         progress = self.clock.advance(observation.clock, interval)
         if not active.any():
             progress = replace(progress, latency_s=self.mishaps.idle_s)
         pending, memory = self._after_losses(state, observation, progress)
+        sent = self._sent(state, observation.links, progress, pending, plan.coding)
         phases = stretches(state, plan, progress, active)
         if observation.spent_s > 0:
             phases = with_sketching(before, phases, observation.spent_s, active)
@@ -129,7 +145,7 @@ class SimulatedExecutor:
         members = observation.links.members
         joules[members] = joules_of(progress, self.fleet.cpu_hz[members])
         return Outcome(
-            arrivals=self._arrivals(state, observation.links, progress, pending),
+            arrivals=self._arrivals(state, observation.links, progress, sent),
             latency_s=progress.latency_s,
             uplink_bits=progress.uplink_bits,
             joules=joules,
@@ -140,13 +156,15 @@ class SimulatedExecutor:
             fresh=progress.dropped | ~active,
             num_lost=int(progress.lost.sum()),
             phases=phases,
-            kept=pending.remembered.rows,
-            edge_rules=pending.remembered.rules,
+            kept=sent.remembered.rows,
+            edge_rules=sent.remembered.rules,
         )
 
-    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
-        """Downlinks take no time in the paper's model (section 3.3)."""
-        return received(state, edges)
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
+        """Downlinks take no time in the paper's model (section 3.3), unless they are charged."""
+        if self.downlink is None:
+            return Heard(state=received(state, edges))
+        return self.downlink.told(state, edges, observation, step_bits=step_bits, clock=self.clock)
 
     def _roster(self, state: TrainState) -> Roster:
         if self.life is None:
@@ -188,6 +206,21 @@ class SimulatedExecutor:
         )
         return pending, dict(progress.memory) | {SERVES: serves}
 
+    def _sent(self, state: TrainState, links: Links, progress: Progress, pending: Pending, coding: int) -> Pending:
+        """The updates with those of the arrived edges as they arrive, coded by an entry of the menu."""
+        if not self.load.codings:
+            return pending
+        there = ~progress.lost
+        return self.learners.uploaded(
+            pending,
+            progress.arrived,
+            progress.memory,
+            members=links.members[there],
+            edge_of=links.edge_of_ue[there],
+            base_round=state.base_round,
+            coding=coding,
+        )
+
     def _arrivals(
         self, state: TrainState, links: Links, progress: Progress, pending: Pending
     ) -> tuple[EdgeUpdate, ...]:
@@ -212,7 +245,7 @@ class SimulatedExecutor:
             plan=plan,
             start_s=state.time_s,
             must=state.staleness >= self.staleness_bound,
-            whole_edge_bits=np.full(self.fleet.num_edges, self.load.edge_bits),
+            whole_edge_bits=np.full(self.fleet.num_edges, self.load.of_coding(plan.coding)[1]),
             ue_fails=struck(at("failure/ue", state.round), self.fleet.num_ues, chances.ue_failure)[links.members],
             edge_fails=struck(at("failure/edge", state.round), self.fleet.num_edges, chances.edge_failure),
             gains=partial(self._gains, state, began_s=began_s, members=links.members, places=places),

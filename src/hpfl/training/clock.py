@@ -56,13 +56,14 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Per edge, in seconds after the plan: when it began to upload, had its UEs' updates, and was settled.
+    """Per edge, in seconds after the plan: when it began to upload, had its UEs' updates, began to send, was settled.
 
     Infinite where that did not happen. `ue_bits` and `edge_bits` were carried meanwhile.
     """
 
     computed_s: FloatArray
     delivered_s: FloatArray
+    sending_s: FloatArray
     settled_s: FloatArray
     ue_bits: FloatArray
     edge_bits: FloatArray
@@ -87,7 +88,11 @@ class Progress:
 
 
 class Clock(Protocol):
-    """Turns plans into time; what it remembers is in the memory it is given and hands on."""
+    """Turns plans into time; what it remembers is in the memory it is given and hands on.
+
+    One in which work goes on between plans also has `wait(memory, seconds, members)`, for the seconds of a broadcast:
+    the memory after it, and how long each of all UEs computed in it.
+    """
 
     def __init__(self, settings: ClockSettings) -> None: ...
 
