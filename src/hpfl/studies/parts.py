@@ -55,7 +55,8 @@ CHECKPOINT_EVERY = 100
 Probe = Callable[..., Mapping[str, Any]]
 """Runs a configuration, told `device`, `data_dir` and `hooks`; hands back what the file holds besides the rounds."""
 
-Enough = Callable[[Sequence[Mapping[str, Any]]], bool]
+Rounds = Sequence[Mapping[str, Any]]
+Enough = Callable[[Rounds], bool]
 """Whether these rounds are all that a part needs."""
 
 

@@ -7,8 +7,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from hpfl.config import Config, load
-from hpfl.reporting import summary
-from hpfl.studies.parts import Enough, StudyPart
+from hpfl.studies.parts import Enough, Rounds, StudyPart
 from hpfl.studies.whole_cost_places import ALL, CODECS, UNSEEN, CostPlace
 from hpfl.studies.whole_cost_slow import with_slow_edge
 
@@ -212,19 +211,19 @@ def _plain(text: str) -> str:
     )
 
 
-LEAST_EVALUATIONS = 8
 TEN = 10
 GAINED = 0.001
 LEARNED = 0.5
+LOST, FOR_GOOD = 0.1, 6
 
 
-def lost(rows: Any) -> bool:
-    """Whether a run has lost what it had learned, so that it is not worth while to go on."""
-    table = [row for row in rows if row["personalised_accuracy"] is not None]
-    return len(table) >= LEAST_EVALUATIONS and summary.diverged(table)
+def lost(rows: Rounds) -> bool:
+    """Whether six evaluations in a row lie ten points below the best: it is not worth while to go on."""
+    accuracy = [row["personalised_accuracy"] for row in rows if row["personalised_accuracy"] is not None]
+    return len(accuracy) > FOR_GOOD and max(accuracy[-FOR_GOOD:]) < max(accuracy) - LOST
 
 
-def has_converged(rows: Any) -> bool:
+def has_converged(rows: Rounds) -> bool:
     """Whether the mean of ten evaluations has gained less than 0.1 point on that of the ten before."""
     accuracy = [row["personalised_accuracy"] for row in rows if row["personalised_accuracy"] is not None]
     late, early = sum(accuracy[-TEN:]) / TEN, sum(accuracy[-2 * TEN : -TEN]) / TEN
