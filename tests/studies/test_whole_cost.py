@@ -18,7 +18,7 @@ from hpfl.studies import whole_cost, whole_cost_places, whole_cost_ways
 from hpfl.studies.cases import FULL, QUICK
 from hpfl.studies.tabulate import where
 from hpfl.studies.whole_cost_places import DEVELOPMENT, UNSEEN
-from hpfl.studies.whole_cost_slow import SLOW_EDGE, TIMES_SLOWER, slowed
+from hpfl.studies.whole_cost_short import SLOW_EDGE, TIMES_SLOWER, slowed
 from hpfl.studies.whole_cost_tables import BEST_FIXED
 from hpfl.studies.whole_cost_ways import LONG_OURS, OURS, PUBLISHED, fixed_choices, has_converged, lost
 

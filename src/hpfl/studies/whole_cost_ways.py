@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hpfl.config import Config, load
 from hpfl.studies.parts import Enough, Rounds, StudyPart
 from hpfl.studies.whole_cost_places import ALL, CODECS, UNSEEN, CostPlace
-from hpfl.studies.whole_cost_slow import with_slow_edge
+from hpfl.studies.whole_cost_short import as_it_is, with_slow_edge
 
 OURS, PUBLISHED = "fastest", "paper as published"
 PRICED = "fastest, joules priced"
@@ -167,7 +167,7 @@ def _part(
         config=_config(place, way, seed, rounds),
         stop_at_accuracy=place.target if to_target else None,
         stop_at_s=stop_at_s,
-        probe=with_slow_edge if place.slow_edge else None,
+        probe=(with_slow_edge if place.slow_edge else as_it_is) if to_target else None,
         enough=enough,
     )
 
