@@ -11,8 +11,9 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
-from hpfl.config.uplinks import num_codecs
+from hpfl.config.uplinks import AUTO, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning.codecs.menu import MENU
 from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
@@ -20,17 +21,20 @@ from hpfl.network.channel import ChannelSettings
 from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
+from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES
 from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import check_columns
+from hpfl.training.sketch import BITS_PER_FLOAT, Projection, make_projection
 from hpfl.training.state import TrainState, initial_state
 from hpfl.training.step_coding import StepCoding
 from hpfl.training.watching import Watcher
 from hpfl.units import dbm_to_w
 
+_ARRIVAL_WIDTH = 256  # floats of the sketches that the cloud makes itself: they are not sent
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
 
@@ -109,6 +113,7 @@ def cloud_settings(config: Experiment) -> CloudSettings:
         combine=config.part("training.combine"),
         staleness_discount=config.training.staleness_discount,
         spectrum=config.network.spectrum,
+        steady=config.network.coherence_s == 0,
     )
 
 
@@ -131,7 +136,7 @@ def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
     """What UEs keep and send, by their method and their uplink; what its codecs cannot do is refused here."""
     steps, codecs = config.made_in_row("learning.uplink"), num_codecs(config.chosen("learning.uplink"))
     split = len(steps) - codecs
-    codings = (Uplink.of(steps[split:]),) if codecs else ()
+    codings = MENU if config.learning.uplink == AUTO else (Uplink.of(steps[split:]),) if codecs else ()
     sending = Sending.of(task.spec, _own_method(config), Uplink.of(steps[:split]), device, codings=codings)
     numbers = num_travelling(sending.method, sending.spec)
     for chain in codings:
@@ -153,7 +158,7 @@ def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
 
     Messages of edges can be forwarded where the cloud takes their mean, and where they are messages at all.
     """
-    codings: tuple[Uplink, ...] = getattr(sending, "codings", ())
+    codings = sending.codings
     if config.network.downlink == "free" or all(one.is_identity for one in codings):
         return None
     streams = COMBINES.part(config.training.combine).traits["streams"]
@@ -163,8 +168,21 @@ def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
         num_travelling=num_travelling(sending.method, sending.spec),
         forwards=bool(streams and config.network.backhaul),
         streams=Streams(config.training.seed),
-        places=sending.places,
+        travelling=sending.travelling,
     )
+
+
+def arrivals_projection(config: Experiment, num_parameters: int, device: torch.device) -> Projection | None:
+    """What the cloud sketches arrived updates with, where the planner learns from them and not from UEs' sketches."""
+    if config.planning.sketches or not PLANNERS.part(config.planning.planner).traits["arrivals"]:
+        return None
+    streams = Streams(config.training.seed)
+    return make_projection(num_parameters, streams, width=_ARRIVAL_WIDTH).to(device)
+
+
+def tells_variances(config: Experiment) -> bool:
+    """Whether an upload says, in a float for each coding of the menu, what that adds to it: no sketch has said so."""
+    return bool(PLANNERS.part(config.planning.planner).traits["codings"]) and not config.planning.sketches
 
 
 class BitsOnAir(NamedTuple):
@@ -182,11 +200,12 @@ def bits_on_air(config: Experiment, sending: Sending) -> BitsOnAir:
 def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
     """The same for every entry of the menu: both hops are coded; what is not takes what the uplink leaves of it."""
     numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
+    told = float(BITS_PER_FLOAT * len(sending.codings)) if tells_variances(config) else 0.0
     return tuple(
         BitsOnAir(
-            ue=float((sending.uplink if chain.is_identity else chain).bits(numbers, bits))
-            * config.training.edge_rounds,
-            edge=float(chain.bits(numbers, bits)) if config.network.backhaul else 0.0,
+            ue=float((sending.uplink if chain.is_identity else chain).bits(numbers, bits)) * config.training.edge_rounds
+            + told,
+            edge=float(chain.bits(numbers, bits)) + told if config.network.backhaul else 0.0,
         )
         for chain in sending.codings or (IDENTITY,)
     )

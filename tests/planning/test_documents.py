@@ -271,6 +271,7 @@ def test_the_answer_has_exactly_the_documented_shape():
         "objective": -1.25,
         "lower_bound": -1.5,
         "relative_gap": 0.125,
+        "phases_s": {"compute": 0.0, "access": 1.5, "backhaul": 0.5, "broadcast": 0.0},
         "exceeds_cap": False,
         "planning_s": 0.004,
         "edges": [

@@ -44,6 +44,9 @@ def test_a_round_lasts_as_long_as_its_uploads_and_its_broadcast(clock):
     assert after[0].latency_s == pytest.approx(before[0].latency_s + after[0].broadcast_s)
     assert state.time_s == after[0].time_s == pytest.approx(before[0].time_s + after[0].broadcast_s)
     assert after[0].scheduled == before[0].scheduled
+    phases = after[0].compute_s, after[0].access_s, after[0].backhaul_s, after[0].broadcast_s
+    assert min(phases) > 0
+    assert sum(phases) == pytest.approx(after[0].latency_s)
     told = len(after[0].scheduled)
     assert after[0].downlink_bits == MODEL_BITS * (1 + told)
     assert (before[0].broadcast_s, before[0].downlink_bits, before[0].downlink_j) == (0.0, 0.0, 0.0)

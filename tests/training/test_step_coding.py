@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpfl.learning.coding import Travelling
 from hpfl.learning.uplink import Uplink
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings, step
@@ -124,7 +125,7 @@ def test_only_what_travels_is_coded():
     arrivals = [update(0, 1), update(2, 2)]
     for one in arrivals:
         one.update[1::2] = 0.0
-    coding = coding_of(ROUNDING, places=places, num_travelling=P // 2)
+    coding = coding_of(ROUNDING, travelling=Travelling(places), num_travelling=P // 2)
     moved = step(start(), arrivals, settings_of(coding))
     assert torch.equal(moved.params[1::2], start().params[1::2])
     assert not torch.equal(moved.params[::2], start().params[::2])

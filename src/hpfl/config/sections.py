@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from hpfl.arrays import IntArray
 from hpfl.config.fields import Auto, DistributionSpec, check_distribution, key
@@ -155,8 +155,10 @@ class LearningConfig(RenewedSection):
     batches: Literal["shared", "independent"] = key(
         "shared", "one batch for support, query and Hessian, or one for each"
     )
-    uplink: Annotated[Any, NamesSeveral(UPLINKS)] = key(
-        [], "steps between a UE's update and the sum, in a row: names, or {name=..., options}", since=3
+    uplink: Annotated[Any, NamesSeveral(UPLINKS, open_to="auto")] = key(
+        [],
+        "steps between a UE's update and the sum, codecs last: names, {name=..., options}; auto: the planner's",
+        since=3,
     )
     charged_passes: Literal["paper", "counted"] = key(
         "paper", "cycles of a local step: paper charges one pass per batch, counted all of its arithmetic", since=2
@@ -223,10 +225,13 @@ class PlanningConfig(RenewedSection):
     script = old_key("planning.script")
     staleness_price = old_key("planning.staleness_price")
 
+    _hearing_is_free: bool = PrivateAttr(default=True)  # and uploads are whole, so that sketches are small beside them
+
     @property
     def sketches(self) -> bool:
         """Whether UEs send sketches of their updates before a round is planned."""
-        wanted = self.importance == "sketch" or PLANNERS.part(self.planner).traits["sketches"]
+        asks = PLANNERS.part(self.planner).traits["sketches"]
+        wanted = self.importance == "sketch" or (self._hearing_is_free if asks == "free" else asks)
         return bool(self.sketch_size > 0 and wanted)
 
     @field_validator("phi")

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from hpfl.assembly import bits_on_air, cloud_settings, make_radio, start_state, torch_dtype
+from hpfl.assembly import arrivals_projection, bits_on_air, cloud_settings, make_radio, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -66,6 +66,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             streams=streams,
             stopwatch=time.perf_counter,
             columns=summary_columns(experiment.metrics),
+            projection=arrivals_projection(config, experiment.sending.spec.num_parameters, params.device),
         ),
         settings=cloud_settings(config),
         start=start_state(params, config).but(pending=nothing),

@@ -19,7 +19,7 @@ from hpfl.planning.shared_cells import SharedCells, shared
 from hpfl.records import PER_EDGE
 
 if TYPE_CHECKING:
-    from hpfl.planning.problem import Plan
+    from hpfl.planning.problem import Plan, RoundProblem
 
 _QUICK = 1e-4
 SHARE_BITS = 32
@@ -149,8 +149,18 @@ def broadcast_seconds(
 
 def foreseen(plan: "Plan", downlink: Downlink, hears: BoolArray, bandwidth_hz: float) -> "Plan":
     """The plan with the seconds that its broadcast will take, if all it has scheduled arrive and `hears` hear."""
-    step_bits = downlink.step(int(plan.scheduled.sum()), getattr(plan, "coding", 0))
+    step_bits = downlink.step(int(plan.scheduled.sum()), plan.coding)
     return replace(plan, broadcast_s=broadcast_time(downlink, hears, step_bits, bandwidth_hz).seconds)
+
+
+def foretold(problem: "RoundProblem", plan: "Plan") -> "Plan":
+    """The plan with the seconds of its broadcast to those that it wishes to hear, where the way down is known."""
+    if problem.downlink is None:
+        return plan
+    hears = plan.scheduled
+    if plan.broadcast == "all":
+        hears = np.ones_like(plan.scheduled) if plan.hears is None else plan.hears
+    return foreseen(plan, problem.downlink, hears, problem.bandwidth_hz)
 
 
 def _multicasts(downlink: Downlink, hears: BoolArray, step_bits: FloatArray) -> _Multicasts:

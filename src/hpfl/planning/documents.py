@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
+from hpfl.planning.downlink_rules import DOWN_BITS, downlink_from_json
 from hpfl.planning.ordering import by_edge
 from hpfl.planning.problem import Plan, RoundProblem
 from hpfl.planning.rules import (
@@ -27,25 +28,28 @@ from hpfl.planning.rules import (
 
 JsonObject = dict[str, Any]
 
-_EDGE_OPTIONAL = frozenset({"id", "bits", "staleness", "noise_w_per_hz", "sketch"})
-_UE_OPTIONAL = frozenset({"id", "bits", "noise_w_per_hz", "energy_j"})
+_EDGE_OPTIONAL = frozenset({"id", "bits", "staleness", "noise_w_per_hz", "sketch", DOWN_BITS})
+_UE_OPTIONAL = frozenset({"id", "bits", "noise_w_per_hz", "energy_j", DOWN_BITS})
 
 
 def problem_from_json(source: str | bytes | Mapping[str, Any]) -> RoundProblem:
     """The round problem a JSON text (or the object parsed from it) describes; `ProblemError` names what is wrong."""
     top = _parse(source) if isinstance(source, str | bytes) else dict(source)
-    _check_rows([top], frozenset(TOP_FIELDS) | {"edges", "spectrum"}, frozenset({"spectrum"}), lambda _: "")
+    optional = frozenset({"spectrum", "downlink"})
+    _check_rows([top], frozenset(TOP_FIELDS) | {"edges"} | optional, optional, lambda _: "")
     numbers = {key: _number(top, key, field) for key, field in TOP_FIELDS.items()}
     edges = _list_of_rows(top["edges"], "edges")
-    _check_rows(edges, frozenset(EDGE_FIELDS) | {"id", "ues", "sketch"}, _EDGE_OPTIONAL, _edge_place)
+    _check_rows(edges, frozenset(EDGE_FIELDS) | {"id", "ues", "sketch", DOWN_BITS}, _EDGE_OPTIONAL, _edge_place)
     groups = [_list_of_rows(edge["ues"], f"edges[{k}].ues") for k, edge in enumerate(edges)]
     ues = list(chain.from_iterable(groups))
     first = np.concatenate(([0], np.cumsum([len(group) for group in groups])))
     ue_place = _ue_places(first)
-    _check_rows(ues, frozenset(UE_FIELDS) | {"id"}, _UE_OPTIONAL, ue_place)
+    _check_rows(ues, frozenset(UE_FIELDS) | {"id", DOWN_BITS}, _UE_OPTIONAL, ue_place)
     problem = _assemble(numbers, edges, ues, first=first, ue_place=ue_place)
     spectrum = known_spectrum(top.get("spectrum", "fixed"))
-    return problem if spectrum == "fixed" else replace(problem, spectrum=spectrum, trusted=True)
+    places, model_bits = (_edge_place, ue_place), numbers["model_bits"]
+    down = downlink_from_json(top.get("downlink"), problem.links, (edges, ues), places=places, model_bits=model_bits)
+    return replace(problem, spectrum=spectrum, downlink=down, trusted=True)
 
 
 def _assemble(
@@ -247,19 +251,32 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
         strict=True,
     )
     keys = ("id", "scheduled", "latency_s", "edge_phase_s", "bandwidth_hz")
+    edges = [dict(zip(keys, row, strict=True)) for row in edge_rows]
+    if plan.switch_s is not None:
+        edges = [row | {"switch_s": at_s} for row, at_s in zip(edges, _nullable(plan.switch_s), strict=True)]
     ues = _ue_rows(problem, plan, first)
     return {
         "planner": plan.planner,
         "scheduled": [name for name, chosen in zip(problem.names, plan.scheduled, strict=True) if chosen],
         "round_latency_s": float(plan.round_latency_s),
+        **({} if problem.downlink is None else {"broadcast_s": float(plan.broadcast_s)}),
         "objective": float(plan.objective),
         "lower_bound": _finite(plan.lower_bound),
         "relative_gap": _finite(plan.relative_gap),
         "exceeds_cap": bool(plan.exceeds_cap),
+        "phases_s": plan.phases_s,
         "planning_s": float(planning_s),
-        "edges": [
-            dict(zip(keys, row, strict=True)) | {"ues": ues[first[k] : first[k + 1]]} for k, row in enumerate(edge_rows)
-        ],
+        **({} if problem.spectrum == "fixed" else _over_time(plan)),
+        "edges": [row | {"ues": ues[first[k] : first[k + 1]]} for k, row in enumerate(edges)],
+    }
+
+
+def _over_time(plan: Plan) -> JsonObject:
+    """What there is to say of a plan that may share the band anew in each phase."""
+    return {
+        "spectrum": "phased",
+        "bound_covers": plan.bound_covers,
+        "any_time_least_s": float(plan.any_time_least_s),
     }
 
 

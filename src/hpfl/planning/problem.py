@@ -19,10 +19,12 @@ from hpfl.rng import Stream
 Memory = Mapping[str, Any]
 Spectrum = Literal["fixed", "phased"]
 """How links share the band: for the whole round (the paper's C2), or anew in each phase (docs/planning.md)."""
-Certificate = Literal["fixed", "one switch", "own switches"]
-"""Which bandwidths over time a bound speaks of: constant ones, one switch for all edges, or each edge at its own."""
+Certificate = Literal["fixed", "one switch", "any bandwidth over time"]
+"""Which bandwidths a bound speaks of: constant ones (C2), those with one switch for all edges, or all there are."""
 APPLIED = "applied"
 """In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
+ARRIVED = "arrived"
+"""Put there for planners with the trait `arrivals`: sketches of the updates that arrived in the last round, by edge."""
 
 if TYPE_CHECKING:  # to a type checker, what can be read like another record is one
     from hpfl.planning.broadcast import Downlink
@@ -56,6 +58,7 @@ class RoundProblem(_LikeLinks):
     spectrum: Spectrum = "fixed"
     downlink: "Downlink | None" = field(default=None, metadata=APART)  # None: a broadcast takes no time
     codings: Codings | None = field(default=None, metadata=APART)  # None: uploads take the links' bits
+    steady: bool = True  # whether gains stay as they are until the round is over
     edge_ids: tuple[str, ...] | None = field(default=None, metadata=PER_EDGE)
     ue_ids: tuple[str, ...] | None = field(default=None, metadata=PER_UE)
     trusted: InitVar[bool] = False
@@ -202,7 +205,8 @@ class Plan(_LikeAllocation):
     the new model, where the configuration leaves that open (None: no wish), where that is "all" only those that `hears`
     marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated. `coding`
     is the entry of the menu (`RoundProblem.codings`) that uploads are coded by, and its bits are what times are of.
-    `broadcast_s` is what the broadcast after the step is expected to take.
+    `broadcast_s` is what the broadcast after the step is expected to take; `bound_covers` the bandwidths over time that
+    no plan of this problem beats `lower_bound` with.
     """
 
     planner: str
@@ -217,6 +221,7 @@ class Plan(_LikeAllocation):
     noise_scale: float | None = None
     broadcast_s: float = 0.0
     coding: int = 0
+    bound_covers: Certificate = "fixed"
 
     if TYPE_CHECKING:
 

@@ -39,6 +39,7 @@ class CloudSettings:
     staleness_discount: float = 0.0
     spectrum: Spectrum = "fixed"
     step_coding: StepCoding | None = None
+    steady: bool = True
 
 
 def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
@@ -54,10 +55,12 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         importance=observation.importance,
         staleness=state.staleness,
         sketches=observation.sketches,
+        codings=observation.codings,
         overhead_s=observation.spent_s,
         renewal_s=observation.renewal_s,
         spectrum=settings.spectrum,
         downlink=observation.downlink,
+        steady=settings.steady,
         trusted=True,
     )
 

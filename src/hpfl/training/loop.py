@@ -11,7 +11,7 @@ from hpfl.planning.broadcast import foreseen
 from hpfl.planning.checking import checked_answer
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.planners import name_of
-from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
+from hpfl.planning.problem import ARRIVED, Memory, Plan, Planner, RoundProblem
 from hpfl.planning.rules import LARGEST
 from hpfl.planning.spectrum import most_hz
 from hpfl.rng import Streams
@@ -19,6 +19,7 @@ from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
 from hpfl.training.present_edges import nobody, over_all, without_absent
 from hpfl.training.record import RoundRecord
+from hpfl.training.sketch import Projection
 from hpfl.training.state import Executor, Heard, Observation, Outcome, TrainState
 from hpfl.training.update_fates import chronicle
 
@@ -39,6 +40,7 @@ class Parts:
     streams: Streams
     stopwatch: Callable[[], float]
     columns: tuple[str, ...] = summary_columns()
+    projection: Projection | None = None  # for sketches of what arrives, where the planner learns from them
 
 
 def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: AfterRound) -> TrainState:
@@ -64,7 +66,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     outcome = parts.executor.execute(state, observation, plan)
 
     aggregated = _mask(len(state.base_round), outcome)
-    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, coding=getattr(plan, "coding", 0))
+    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, coding=plan.coding)
     played = state.but(
         round=state.round + 1,
         time_s=state.time_s + observation.spent_s + outcome.latency_s,
@@ -73,7 +75,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         awaiting=np.zeros_like(state.awaiting),
         importance=observation.importance if outcome.importance is None else outcome.importance,
         joules=state.joules + _joules(observation, outcome),
-        memory=remembered(memory, plan, taken.shares),
+        memory=_learning(remembered(memory, plan, taken.shares), outcome, parts.projection),
         clock=outcome.clock,
         kept={**_newest(state.kept, observation.kept, outcome.kept), **taken.kept},
         cloud_rule=taken.rule,
@@ -122,6 +124,14 @@ def _later(heard: Heard) -> TrainState:
     state = heard.state
     joules = state.joules if heard.joules is None else state.joules + heard.joules
     return state.but(time_s=state.time_s + heard.seconds, joules=joules)
+
+
+def _learning(memory: Memory, outcome: Outcome, projection: Projection | None) -> Memory:
+    """The planner's memory with sketches of the updates that arrived, made by the cloud, where it wants them."""
+    if projection is None:
+        return memory
+    own = {str(one.member): projection(one.update).tolist() for one in outcome.arrivals}
+    return {**memory, ARRIVED: own}
 
 
 def _joules(observation: Observation, outcome: Outcome) -> FloatArray:

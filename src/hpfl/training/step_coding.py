@@ -4,12 +4,14 @@ The cloud applies to its own model what receivers will decode, so that nobody en
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from hpfl.learning.uplink import Draws, Uplink
+from hpfl.learning.coding import BY_CLOUD, Travelling
+from hpfl.learning.draws import Draws
+from hpfl.learning.uplink import Uplink
 from hpfl.planning.broadcast import cheapest_step, forwards
 from hpfl.rng import Streams
 
@@ -41,7 +43,7 @@ class SentStep:
 class StepCoding:
     """The menu of codings, and whether messages may be forwarded: where the step is a weighted sum of them.
 
-    `places` are the parameters that travel (None: all); of the others no step ever changes any.
+    `travelling` are the parameters that travel; of the others no step ever changes any.
     """
 
     codings: tuple[Uplink, ...]
@@ -49,7 +51,7 @@ class StepCoding:
     num_travelling: int
     forwards: bool
     streams: Streams
-    places: torch.Tensor | None = None
+    travelling: Travelling = field(default_factory=Travelling)
 
     @property
     def model_bits(self) -> float:
@@ -87,20 +89,12 @@ class StepCoding:
 
     def _coded(self, step: torch.Tensor, kept: torch.Tensor | None, coding: int, this_round: int) -> SentStep:
         """The step as it is decoded, with what the cloud keeps of it now."""
-        chain, draws = (
-            self.codings[coding],
-            Draws(self.streams, this_round, np.zeros(1, np.int64), step.device, "codec/cloud"),
-        )
-        own = (step if self.places is None else step[self.places]).unsqueeze(0)
-        width = chain.numbers_kept(self.num_travelling)
-        rows = self._row(step, kept)
-        decoded, left = chain.send(own, rows[:, :width], draws)
-        if width:
-            rows = torch.cat([left, rows[:, width:]], dim=1)
-        whole = decoded[0] if self.places is None else torch.zeros_like(step).index_copy_(0, self.places, decoded[0])
-        return SentStep(self.step_bits[coding], decoded=whole, kept=rows if rows.shape[1] else None)
+        draws = Draws(self.streams, this_round, np.zeros(1, np.int64), step.device, BY_CLOUD)
+        kept = self._begun(step) if kept is None else kept
+        decoded, left = self.travelling.coded(self.codings[coding], step.unsqueeze(0), kept, draws)
+        return SentStep(self.step_bits[coding], decoded=decoded[0], kept=left)
 
-    def _row(self, step: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
-        """What the cloud keeps [1, U], as wide as any coding of the menu needs; zeros before the first step."""
+    def _begun(self, step: torch.Tensor) -> torch.Tensor | None:
+        """What a cloud keeps that begins [1, U]: zeros, as many as any coding of the menu needs."""
         width = max(one.numbers_kept(self.num_travelling) for one in self.codings)
-        return step.new_zeros(1, width) if kept is None else kept.to(step)
+        return step.new_zeros(1, width) if width else None
