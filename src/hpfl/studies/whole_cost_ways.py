@@ -15,8 +15,6 @@ OURS, PUBLISHED = "fastest", "paper as published"
 PRICED = "fastest, joules priced"
 LONG_FULL, LONG_OURS = "full until it has converged", "fastest for as long"
 OFF, OFF_BEFORE = "fastest, all off", "fastest-v1, all off"
-GIVEN_STEP = ("planning.planner_options.step=given",)
-"""With which `fastest` keeps to the configured outer step."""
 
 
 class CostWay(NamedTuple):
@@ -34,8 +32,8 @@ class CostWay(NamedTuple):
     def slug(self) -> str:
         """Its name in a path."""
         step = "own-step" if self.outer_lr is None else f"step-{self.outer_lr:g}"
-        words = [self.planner, _plain(self.codec), self.hear, step]
-        return "/".join([*words, *([] if self.spectrum == "phased" else [self.spectrum])])
+        other = [] if self.spectrum == "phased" else [self.spectrum]
+        return "/".join([self.planner, _plain(self.codec), self.hear, step, *other, *map(_plain, self.more)])
 
 
 @dataclass(frozen=True)
@@ -56,14 +54,14 @@ def contenders(place: CostPlace) -> Iterator[Contender]:
             planner = name.partition(",")[0]
             yield Contender("all-off", name, (CostWay(planner, spectrum="fixed", charged=False),))
         return
-    yield Contender("ours", OURS, (CostWay(OURS, "auto"),))
+    yield Contender("ours", OURS, _ours(place))
     if place.develops:
         yield Contender("published", PUBLISHED, (_published(),), "published_s")
         for rival in place.rivals:
             yield Contender("rivals", rival, tuple(_grid(place, rival, _hears(place, rival))))
         if place.seconds_per_joule:
             price = f"planning.planner_options.seconds_per_joule={place.seconds_per_joule:g}"
-            yield Contender("joules", PRICED, (CostWay(OURS, "auto", more=(price,)),))
+            yield Contender("joules", PRICED, _ours(place, more=(price,)))
     if place.decomposed:
         yield from _decomposed(place)
     yield from fixed_choices(place)
@@ -76,6 +74,11 @@ def fixed_choices(place: CostPlace) -> Iterator[Contender]:
         for hear in ("all",) if size == ALL else ("all", "scheduled"):
             ways = tuple(CostWay(planner, codec, hear, step) for step in place.steps)
             yield Contender("fixed", f"{planner}, {codec}, {hear}", ways, "fixed_s")
+
+
+def _ours(place: CostPlace, **changed: Any) -> tuple[CostWay, ...]:
+    """`fastest` with every step, of which it takes a part, and the codec left to it."""
+    return tuple(CostWay(OURS, "auto", outer_lr=step)._replace(**changed) for step in place.steps)
 
 
 def _published(**changed: Any) -> CostWay:
@@ -96,18 +99,18 @@ def _grid(place: CostPlace, planner: str, hears: tuple[str, ...]) -> Iterator[Co
 
 def _decomposed(place: CostPlace) -> Iterator[Contender]:
     """`fastest` without one thing, and the paper's rule with one thing."""
-    single = {
-        "fastest, 32 bits": CostWay(OURS),
-        "fastest, fixed band": CostWay(OURS, "auto", spectrum="fixed"),
-        "fastest, the called hear": CostWay(OURS, "auto", "scheduled"),
-        "fastest, all hear": CostWay(OURS, "auto", "all"),
-        "fastest, the paper's step": CostWay(OURS, "auto", more=GIVEN_STEP),
+    without: dict[str, tuple[CostWay, ...]] = {
+        "fastest, 32 bits": _ours(place, codec="32 bits"),
+        "fastest, fixed band": _ours(place, spectrum="fixed"),
+        "fastest, the called hear": _ours(place, hear="scheduled"),
+        "fastest, all hear": _ours(place, hear="all"),
+        "fastest, the paper's step": (CostWay(OURS, "auto"),),
     }
-    for name, way in single.items():
-        yield Contender("decomposition", name, (way,))
+    for name, several in without.items():
+        yield Contender("decomposition", name, several)
     codecs, called = place.codecs, CostWay("paper+p4", hear="scheduled")
     alone: dict[str, list[CostWay]] = {
-        "fastest, the set alone": [_published(planner=OURS, more=GIVEN_STEP)],
+        "fastest, the set alone": [_published(planner=OURS)],
         "paper, codec": [_published(codec=codec) for codec in codecs],
         "paper, own step": [_published(outer_lr=step) for step in place.steps],
         "paper, all hear": [_published(hear="all")],
@@ -123,7 +126,7 @@ def development_part(place: CostPlace, way: CostWay, seed: int) -> StudyPart:
     """A way to run, tried on a seed that does not judge; it is given up once what was learned is lost."""
     name = f"development/{place.name}/{way.slug}"
     labels = {"group": "development", "contender": way.slug}
-    published = way.spectrum == "fixed" or way.outer_lr is None
+    published = way.planner.startswith("paper") and (way.spectrum == "fixed" or way.outer_lr is None)
     limit = place.limits.published_s if published else place.limits.development_s
     return _part(place, way, name, seed, labels=labels, stop_at_s=limit, enough=lost)
 
