@@ -41,6 +41,14 @@ def test_one_slow_edge_among_quick_ones_gains_more_than_two_per_cent(slow_s, K):
     assert len(set(own.switch_s)) == 2
 
 
+def test_a_backhaul_in_a_deep_fade_need_not_wait_for_all_ues():
+    problem = paper_network(0, K=6, ues=3, spectrum="phased", compute_s=np.zeros(18))
+    faded = replace(problem, edge_gain=problem.edge_gain * np.where(np.arange(6) == 2, 1e-3, 1.0))
+    one, own = switched(faded)
+    assert one.round_latency_s > 1.05 * own.round_latency_s
+    assert own.switch_s[2] == own.switch_s.min() < own.switch_s.max()
+
+
 def test_edges_that_are_through_before_the_slow_one_has_computed_cost_it_nothing():
     problem = one_slow_edge(3.0)
     alone = allocate(problem, np.arange(6) == 0)

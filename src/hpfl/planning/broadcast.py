@@ -52,9 +52,10 @@ class Downlink:
     numbers: IntArray | None = field(default=None, metadata=PER_EDGE)
     sharing: SharedCells | None = None
 
-    def step(self, num_arrivals: int, coding: int = 0) -> float:
+    def step(self, num_arrivals: int, coding: int = 0, step_coding: int | None = None) -> float:
         """Bits of the step that so many updates make: none, as many messages forwarded, coded anew, or the model."""
-        return cheapest_step(num_arrivals, self.step_bits[coding], self.message_bits[coding], self.model_bits)
+        own = self.step_bits[coding if step_coding is None else step_coding]
+        return cheapest_step(num_arrivals, own, self.message_bits[coding], self.model_bits)
 
 
 def cheapest_step(num_arrivals: int, step_bits: float, message_bits: float, model_bits: float) -> float:
@@ -149,7 +150,7 @@ def broadcast_seconds(
 
 def foreseen(plan: "Plan", downlink: Downlink, hears: BoolArray, bandwidth_hz: float) -> "Plan":
     """The plan with the seconds that its broadcast will take, if all it has scheduled arrive and `hears` hear."""
-    step_bits = downlink.step(int(plan.scheduled.sum()), plan.coding)
+    step_bits = downlink.step(int(plan.scheduled.sum()), plan.coding, plan.step_coding)
     return replace(plan, broadcast_s=broadcast_time(downlink, hears, step_bits, bandwidth_hz).seconds)
 
 

@@ -21,7 +21,7 @@ from hpfl.rng import Stream
 if TYPE_CHECKING:
     from hpfl.planning.planner_options import FastestOptions
 
-_TURN, _CALLED, _SOLO, _NOISES = "turn", "called", "solo", "noises"
+_TURN, _CALLED, _SOLO, _NOISES, _SIZE = "turn", "called", "solo", "noises", "size"
 _KEPT = 0.8  # of what earlier rounds say of an edge's seconds: fades pass
 
 
@@ -36,27 +36,26 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "
     order = np.argsort(solo_s + _catch_up_s(problem), kind="stable")
     order = order[problem.able[order]]
     ways = _ways(problem, memory, learned)
-    choice = best_choice(ways, order, learned, seconds_per_joule=options.seconds_per_joule)
+    price, size = options.seconds_per_joule, min(int(memory.get(_SIZE, 0)), order.size)
+    choice = best_choice(ways, order, learned, seconds_per_joule=price, size=size)
     scheduled = checked(problem, _called(problem, memory, order, fresh, choice))
-    step = learned.longest(choice.way.noise * learned.signal / choice.size)
-    plan = plan_for_set(choice.way.problem, scheduled, "fastest")
+    plan = plan_for_set(choice.way.problem, scheduled, "fastest", one_switch=True)
     plan = replace(
         plan,
-        step_scale=step,
+        step_scale=choice.step,
         broadcast="all",
         hears=_hearers(problem, order, choice),
         noise_scale=learned.noise_scale,
         coding=choice.way.entry,
+        step_coding=choice.down.entry,
     )
-    return plan, _remembering(problem, memory, plan, choice)
+    return plan, _remembering(problem, memory, plan, choice, learned)
 
 
 def _callable(problem: RoundProblem) -> BoolArray:
     """Edges whose update is of the current model; where there is none, those of the newest one."""
-    fresh = problem.able & (problem.staleness == 0)
-    if fresh.any():
-        return fresh
-    return problem.able & (problem.staleness == problem.staleness[problem.able].min(initial=np.iinfo(np.int64).max))
+    newest = problem.staleness[problem.able].min(initial=np.iinfo(np.int64).max)
+    return np.asarray(problem.able & (problem.staleness == newest))
 
 
 def _called(problem: RoundProblem, memory: Memory, order: IntArray, fresh: BoolArray, choice: Choice) -> BoolArray:
@@ -84,21 +83,24 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     """The menu of codings, each with the variance it adds to an edge's update, over the signal."""
     menu = problem.codings
     if menu is None:
-        return [Coded(entry=0, problem=problem, noise=0.0)]
+        return [Coded(entry=0, problem=problem, noise=0.0, step_noise=0.0)]
     known = memory.get(_NOISES)
     ways = []
     for entry in range(len(menu)):
         links = problem.links.carrying(menu.ue_bits[entry], menu.edge_bits[entry])
         noise = menu.usual[entry] if known is None or learned.signal <= 0 else known[entry] / learned.signal
-        ways.append(Coded(entry=entry, problem=replace(problem, links=links, trusted=True), noise=noise))
+        posed = replace(problem, links=links, trusted=True)
+        ways.append(Coded(entry=entry, problem=posed, noise=noise, step_noise=menu.usual[entry]))
     return ways
 
 
-def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choice) -> Memory:
+def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choice, learned: Learned) -> Memory:
     """The memory of a plan: whose turn it was, and what the called edges say of the variances of coding."""
     turn, names = int(memory.get(_TURN, 0)) + 1, problem.names
     called = {**memory.get(_CALLED, {}), **{names[edge]: turn for edge in np.flatnonzero(plan.scheduled).tolist()}}
     kept: dict[str, Any] = {**memory, _TURN: turn, _CALLED: called}
+    if learned.signal > 0:  # a guess binds nobody
+        kept[_SIZE] = choice.size
     noise = 0.0
     if problem.codings is not None:
         told = problem.codings.noise[plan.scheduled].mean(axis=0).tolist()  # comes with the uploads

@@ -1,12 +1,12 @@
 """What the cloud learns of the loss from the updates that arrive, without asking anybody for more (docs/fastest.md).
 
-All in units of the outer step beta: a step `s` along `m` lowers the loss by about `beta (s <g, m> - q s^2 |m|^2 / 2)`,
-with `q = beta L`. The round leaves sketches of the arrived updates in the planner's memory; the cloud makes them
-itself, so they cost nothing on the air. An update is its edge's gradient plus the noise of its coding, whose variance
-was known before it was coded; all squares here are rid of it.
+All in units of the outer step beta: a move `p` along the gradient `g` lowers the loss by about `beta (<g, p> - q |p|^2
+/ 2)`, with `q = beta L`. The round leaves sketches of the arrived updates and of the model's move in the planner's
+memory; the cloud makes them itself, so they cost nothing on the air. An update is its edge's gradient plus the noise of
+its coding, whose variance was known before it was coded; all squares here are rid of it.
 """
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,14 @@ import numpy as np
 from hpfl.arrays import FloatArray
 from hpfl.planning.problem import APPLIED, ARRIVED, Memory
 
-_KEPT = 0.5  # of what earlier rounds say about signal, spread and curvature, from one round to the next
+_KEPT = 0.7  # of what earlier rounds say about signal, spread and curvature, from one round to the next
 _LEAST_SIGNAL = 0.05  # of the squared mean, below which what is left after subtracting noise counts as noise itself
 _LOWEST = 1 / 64  # below which halving does not bring the ceiling, so that false alarms pass
 _RECOVERY = 1.05  # by which the ceiling rises in every round without an alarm
 _FORGIVEN = 0.02  # of all the loss has fallen, how much it may rise again before that is an alarm
-_FARTHEST = 10.0  # times as far as usual that a step may move the model
-_LAST, _STEP, _PLANNED, _NOISE = "last", "step", "planned", "noise"
-_SIGNAL, _SPREAD, _BEND, _REACH = "signal", "spread", "bend", "reach"
-_RISE, _LOSS, _LEAST, _CEILING, _STRIDE = "rise", "loss", "least", "ceiling", "stride"
+_LAST, _MOVED, _PLANNED, _NOISE = "last", "moved", "planned", "noise"
+_SIGNAL, _SPREAD, _BEND, _REACH, _LATEST = "signal", "spread", "bend", "reach", "latest"
+_RISE, _LOSS, _LEAST, _CEILING = "rise", "loss", "least", "ceiling"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,49 +30,43 @@ class Learned:
     """What is known before a plan.
 
     `signal` is `|grad F|^2`, `spread` is `sigma^2`, the mean squared distance of an edge's gradient from the mean of
-    all; both are 0 while nothing has arrived. `curvature` is `q`. `ceiling` is the longest step that is safe after a
-    divergence, `stride` how far recent steps moved the model, over beta (infinite before the first).
+    all; both are 0 while nothing has arrived. `curvature` is `q` along recent moves, noise and all. `ceiling` is the
+    longest step that is safe after a divergence.
     """
 
     signal: float = 0.0
     spread: float = 0.0
     curvature: float = 0.0
     ceiling: float = 1.0
-    stride: float = math.inf
-    length: float = 0.0
 
     @property
     def noise_scale(self) -> float | None:
         """Spread over signal: the number of edges whose mean carries as much noise as signal; None: not known."""
         return self.spread / self.signal if self.signal > 0 else None
 
-    def longest(self, noise: float) -> float:
-        """The longest step that still contracts: `E |w - s L (w + noise)|^2` falls while `s q (1 + omega) < 2`.
+    def longest(self, noise: FloatArray | float) -> FloatArray:
+        """The step for moves with so much noise of coding, over the signal: `min(ceiling, 2 / (q (1 + 2 noise)))`.
 
-        `noise` is what is drawn anew in each round, coding and change of edges, in the squared norm of the mean. Steps
-        shorter than that are not taken for curvature's sake: they let it grow until they are too long as well.
+        Without noise a step may go to the edge of stability, `2 / q`: shorter ones let the curvature grow until they
+        are too long as well. Noise alone is best met by half of the longest step that contracts, `1 / (q noise)`.
         """
-        loud = 1.0 + (noise / self.signal if self.signal > 0 else 0.0)
-        steepest = self.curvature * loud
-        step = min(self.ceiling, 2.0 / steepest if steepest > 0 else math.inf)
-        far = _FARTHEST * self.stride
-        return step if step * self.length <= far else far / self.length
+        steep = self.curvature * (1.0 + 2.0 * np.asarray(noise, dtype=np.float64))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.minimum(self.ceiling, np.where(steep > 0, 2.0 / steep, np.inf)))
 
 
 def learn(memory: Memory) -> tuple[Learned, Memory]:
     """What is known now, and the memory that has taken in what arrived of the last plan."""
     memory = dict(memory)
-    arrived, shares = memory.pop(ARRIVED, None), memory.pop(APPLIED, None)
-    planned = memory.pop(_PLANNED, None)
-    if arrived and planned is not None:
-        memory = _taken_in(memory, arrived, shares, planned)
+    memory.pop(APPLIED, None)
+    arrived, planned = memory.pop(ARRIVED, None), memory.pop(_PLANNED, None)
+    if arrived and arrived["updates"] and planned is not None:
+        memory = _taken_in(memory, arrived, planned)
     known = Learned(
         signal=float(memory.get(_SIGNAL, 0.0)),
         spread=float(memory.get(_SPREAD, 0.0)),
-        curvature=max(memory[_BEND] / memory[_REACH], 0.0) if memory.get(_REACH, 0.0) > 0 else 0.0,
+        curvature=_curvature(memory),
         ceiling=float(memory.get(_CEILING, 1.0)),
-        stride=math.sqrt(memory.get(_STRIDE, math.inf)),
-        length=float(np.linalg.norm(_mean_of(memory[_LAST]))) if memory.get(_LAST) else 0.0,
     )
     return known, memory
 
@@ -83,22 +76,22 @@ def intended(memory: Memory, *, step: float, noise: float, num_edges: int) -> Me
     return {**memory, _PLANNED: {"step": step, "noise": noise, "edges": num_edges}}
 
 
-def _taken_in(
-    memory: dict[str, Any], arrived: dict[str, Any], shares: dict[str, float] | None, planned: dict[str, Any]
-) -> dict[str, Any]:
-    """The memory once a round's updates are known: squares, curvature over the step before, and the step now taken."""
+def _curvature(memory: Memory) -> float:
+    """The mean over recent moves, or that over the last one where it is larger: steps that are too long blow up fast."""
+    if not memory.get(_REACH, 0.0) > 0:
+        return 0.0
+    return max(memory[_BEND] / memory[_REACH], float(memory.get(_LATEST, 0.0)), 0.0)
+
+
+def _taken_in(memory: dict[str, Any], arrived: Mapping[str, Any], planned: Mapping[str, Any]) -> dict[str, Any]:
+    """The memory once a round's updates are known: squares, curvature over the move before, and the move now made."""
     noise, step = float(planned["noise"]), float(planned["step"])
-    now = {name: np.asarray(sketch) for name, sketch in arrived.items()}
+    now = {name: np.asarray(sketch) for name, sketch in arrived["updates"].items()}
     memory |= _squares(memory, np.array(list(now.values())), noise, int(planned["edges"]))
     if memory.get(_LAST):
         memory |= _bent(memory, now)
-    share = {name: 1.0 / len(now) for name in now} if shares is None else shares
-    moved = step * np.sum([share.get(name, 0.0) * sketch for name, sketch in now.items()], axis=0)
-    squared = float(moved @ moved)
-    if squared > 0:
-        memory[_STRIDE] = _KEPT * float(memory.get(_STRIDE, squared)) + (1.0 - _KEPT) * squared
     memory[_LAST] = {name: sketch.tolist() for name, sketch in now.items()}
-    memory[_STEP], memory[_NOISE] = moved.tolist(), step * noise / len(now)
+    memory[_MOVED], memory[_NOISE] = list(arrived["moved"]), step * noise / len(now)
     return memory
 
 
@@ -109,11 +102,10 @@ def _squares(memory: Memory, updates: FloatArray, noise: float, num_edges: int) 
     an n-th of the coding's. One update alone tells nothing of the spread, which then stays what it was.
     """
     n, mean = len(updates), updates.mean(axis=0)
-    known = _SPREAD in memory
     spread = float(memory.get(_SPREAD, 0.0))
     if n > 1:
         found = max(float(((updates - mean) ** 2).sum()) / (n - 1) - noise, 0.0)
-        spread = _KEPT * spread + (1.0 - _KEPT) * found if known else found
+        spread = _KEPT * spread + (1.0 - _KEPT) * found if _SPREAD in memory else found
     squared = float(mean @ mean)
     left = squared - spread * max(1.0 / n - 1.0 / num_edges, 0.0) - noise / n
     found = max(left, _LEAST_SIGNAL * squared)
@@ -121,24 +113,21 @@ def _squares(memory: Memory, updates: FloatArray, noise: float, num_edges: int) 
     return {_SIGNAL: signal, _SPREAD: spread}
 
 
-def _bent(memory: Memory, now: dict[str, FloatArray]) -> dict[str, Any]:
-    """Curvature along the last step, and whether the loss rose over it, by the edges that came both times.
+def _bent(memory: Memory, now: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Curvature along the last move, and whether the loss rose over it, by the edges that came both times.
 
-    The step contains the coding noise of the updates it was made of, which its product with these would take for
+    The move contains the coding noise of the updates it was made of, which its product with these would take for
     curvature: that much is subtracted.
     """
     both = [name for name in now if name in memory[_LAST]]
-    then = _mean_of({name: memory[_LAST][name] for name in both} if both else memory[_LAST])
-    here = np.mean([now[name] for name in both] if both else list(now.values()), axis=0)
-    step = np.asarray(memory[_STEP])
-    reach, before = float(step @ step), float(then @ step) - float(memory[_NOISE])
-    after = float(here @ step)
+    then = np.mean([memory[_LAST][name] for name in both or memory[_LAST]], axis=0)
+    here = np.mean([now[name] for name in both or now], axis=0)
+    move = np.asarray(memory[_MOVED])
+    reach, before, after = float(move @ move), float(then @ move) - float(memory[_NOISE]), float(here @ move)
     bend = {_BEND: memory.get(_BEND, 0.0), _REACH: memory.get(_REACH, 0.0)}
     if both and reach > 0:
-        bend = {
-            _BEND: _KEPT * bend[_BEND] + (before - after) / reach,
-            _REACH: _KEPT * bend[_REACH] + 1.0,
-        }
+        bend = {_BEND: _KEPT * bend[_BEND] + before - after, _REACH: _KEPT * bend[_REACH] + reach}
+        bend[_LATEST] = (before - after) / reach
     return {**bend, **_watched(memory, -0.5 * (before + after))}
 
 
@@ -155,7 +144,3 @@ def _watched(memory: Memory, change: float) -> dict[str, float]:
     alarmed = change > 0 and rise > _FORGIVEN * -least
     ceiling = max(0.5 * ceiling, _LOWEST) if alarmed else min(1.0, _RECOVERY * ceiling)
     return {_RISE: rise, _LOSS: loss, _LEAST: least, _CEILING: ceiling}
-
-
-def _mean_of(sketches: dict[str, Any]) -> FloatArray:
-    return np.asarray(np.mean([np.asarray(sketch) for sketch in sketches.values()], axis=0))

@@ -96,11 +96,13 @@ def _certified(problem: RoundProblem, own: Allocation) -> Allocation:
 
 
 def _cuts(problem: RoundProblem, load: Load, one: Allocation) -> list[BoolArray]:
-    """Which edges are early, at the widest gaps between moments at which edges' phases could be over.
+    """Which edges are early, at the widest gaps between moments at which edges could or should begin to send on.
 
-    None where gains may change meanwhile, edges are ready together, or no bandwidth over time gains much.
+    That is the later, the longer an edge's phase takes at least, and the earlier, the longer its backhaul does. None
+    where gains may change meanwhile, edges are ready together, or no bandwidth over time gains much.
     """
-    latency_s, ready_s = one.round_latency_s, np.where(load.has_ues, load.least_phase_s, 0.0)
+    latency_s = one.round_latency_s
+    ready_s = load.least_phase_s - np.where(load.has_backhaul, load.backhaul_least_s, 0.0)
     if not problem.steady or ready_s.size < 2 or np.ptp(ready_s) < WORTHWHILE * latency_s:
         return []
     if any_time_least_s(problem, one.scheduled, latency_s) * (1.0 + WORTHWHILE) > latency_s:

@@ -204,7 +204,8 @@ class Plan(_LikeAllocation):
     array by array (`scheduled`, `upload_s`). `step_scale` multiplies the outer step; `broadcast` is who should hear of
     the new model, where the configuration leaves that open (None: no wish), where that is "all" only those that `hears`
     marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated. `coding`
-    is the entry of the menu (`RoundProblem.codings`) that uploads are coded by, and its bits are what times are of.
+    is the entry of the menu (`RoundProblem.codings`) that uploads are coded by, and its bits are what times are of;
+    `step_coding` that of the cloud's step, where it is coded anew (None: the same).
     `broadcast_s` is what the broadcast after the step is expected to take; `bound_covers` the bandwidths over time that
     no plan of this problem beats `lower_bound` with.
     """
@@ -221,6 +222,7 @@ class Plan(_LikeAllocation):
     noise_scale: float | None = None
     broadcast_s: float = 0.0
     coding: int = 0
+    step_coding: int | None = None
     bound_covers: Certificate = "fixed"
 
     if TYPE_CHECKING:

@@ -11,15 +11,24 @@ from hpfl.planning.problem import Allocation, Plan, RoundProblem
 from hpfl.planning.spectrum import Switch
 
 
-def plan_for_set(problem: RoundProblem, scheduled: BoolArray, planner: str, *, whatever_the_cap: bool = False) -> Plan:
+def plan_for_set(
+    problem: RoundProblem,
+    scheduled: BoolArray,
+    planner: str,
+    *,
+    whatever_the_cap: bool = False,
+    one_switch: bool = False,
+) -> Plan:
     """The plan that lets a set upload with exact bandwidth (P4), its bound the quick one; `planner` is who chose it.
 
-    Under spectrum `phased` its edges switch together, or at moments of their own where that is faster. A set larger
+    Under spectrum `phased` its edges switch together, or at moments of their own where that is faster, unless only
+    `one_switch` is looked for. A set larger
     than the cap and the staleness bound allow is refused later, unless it is meant: `whatever_the_cap`.
     """
     over = whatever_the_cap and int(scheduled.sum()) > problem.most_edges
     bound = quick_bound(problem)
-    allocation = over_time(problem, allocate(problem, scheduled))
+    allocation = allocate(problem, scheduled)
+    allocation = allocation if one_switch else over_time(problem, allocation)
     return finish_plan(problem, allocation, planner, lower_bound=bound, exceeds_cap=over)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.broadcast import foreseen
@@ -21,6 +22,7 @@ from hpfl.training.present_edges import nobody, over_all, without_absent
 from hpfl.training.record import RoundRecord
 from hpfl.training.sketch import Projection
 from hpfl.training.state import Executor, Heard, Observation, Outcome, TrainState
+from hpfl.training.step_coding import StepEntries
 from hpfl.training.update_fates import chronicle
 
 AfterRound = Callable[[TrainState, RoundRecord], bool]
@@ -66,7 +68,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     outcome = parts.executor.execute(state, observation, plan)
 
     aggregated = _mask(len(state.base_round), outcome)
-    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, coding=plan.coding)
+    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, codings=_codings(plan))
     played = state.but(
         round=state.round + 1,
         time_s=state.time_s + observation.spent_s + outcome.latency_s,
@@ -75,7 +77,9 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         awaiting=np.zeros_like(state.awaiting),
         importance=observation.importance if outcome.importance is None else outcome.importance,
         joules=state.joules + _joules(observation, outcome),
-        memory=_learning(remembered(memory, plan, taken.shares), outcome, parts.projection),
+        memory=_learning(
+            remembered(memory, plan, taken.shares), outcome, (state.params - taken.params) / settings.outer_lr, parts
+        ),
         clock=outcome.clock,
         kept={**_newest(state.kept, observation.kept, outcome.kept), **taken.kept},
         cloud_rule=taken.rule,
@@ -126,12 +130,20 @@ def _later(heard: Heard) -> TrainState:
     return state.but(time_s=state.time_s + heard.seconds, joules=joules)
 
 
-def _learning(memory: Memory, outcome: Outcome, projection: Projection | None) -> Memory:
-    """The planner's memory with sketches of the updates that arrived, made by the cloud, where it wants them."""
-    if projection is None:
+def _codings(plan: Plan) -> StepEntries:
+    return StepEntries(plan.coding, plan.coding if plan.step_coding is None else plan.step_coding)
+
+
+def _learning(memory: Memory, outcome: Outcome, moved: torch.Tensor, parts: Parts) -> Memory:
+    """The planner's memory with sketches of what arrived, and of how the model `moved` (over beta), where wanted.
+
+    The cloud makes them itself, so they cost nothing on the air.
+    """
+    sketch = parts.projection
+    if sketch is None:
         return memory
-    own = {str(one.member): projection(one.update).tolist() for one in outcome.arrivals}
-    return {**memory, ARRIVED: own}
+    own = {str(one.member): sketch(one.update).tolist() for one in outcome.arrivals}
+    return {**memory, ARRIVED: {"updates": own, "moved": sketch(moved).tolist()}}
 
 
 def _joules(observation: Observation, outcome: Outcome) -> FloatArray:

@@ -5,6 +5,7 @@ The cloud applies to its own model what receivers will decode, so that nobody en
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,14 @@ from hpfl.learning.draws import Draws
 from hpfl.learning.uplink import Uplink
 from hpfl.planning.broadcast import cheapest_step, forwards
 from hpfl.rng import Streams
+
+
+class StepEntries(NamedTuple):
+    """Which entries of the menu uploads were coded by, and a step is that is coded anew."""
+
+    uploads: int = 0
+    step: int = 0
+
 
 CLOUD_CODEC = "cloud_codec"
 """The cloud's own row [1, U] among what is kept: what its coded steps have left out so far."""
@@ -74,13 +83,14 @@ class StepCoding:
         step: torch.Tensor,
         kept: torch.Tensor | None,
         *,
-        coding: int,
+        codings: StepEntries,
         this_round: int,
     ) -> SentStep | None:
         """How a `step` [P] travels that is the sum of `messages` by their factors; None: only as a whole model."""
-        bits, message_bits = self.step_bits[coding], self.message_bits[coding]
+        coding = codings.step
+        bits, message_bits = self.step_bits[coding], self.message_bits[codings.uploads]
         cost = cheapest_step(len(messages), bits, message_bits, self.model_bits)
-        if self.codings[coding].is_identity or cost >= self.model_bits:
+        if cost >= self.model_bits:
             return None
         if forwards(len(messages), bits, message_bits):
             factors = tuple(float(np.float32(factor)) for factor, _ in messages)
