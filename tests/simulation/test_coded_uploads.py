@@ -32,7 +32,7 @@ LOSSES = ["training.clock=event", "life.ue_failure=0.2", "life.leave=0.1", "life
 
 
 def simulation(*overrides):
-    config = hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
     return build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
 
 

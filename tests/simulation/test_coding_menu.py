@@ -33,7 +33,7 @@ AUTO = ["learning.uplink=auto", "planning.planner=coding_planners:in_turn"]
 
 
 def simulation(*overrides):
-    config = hpfl.load("quickstart", overrides=[*SMALL, *AUTO, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *AUTO, *overrides])
     return build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
 
 
@@ -78,7 +78,7 @@ def test_bits_of_the_menu_are_those_of_its_chains(seen):
 
 
 def test_a_float_for_each_entry_goes_with_every_sketch(seen):
-    config = hpfl.load("quickstart", overrides=[*SMALL, "planning.planner=fastest"])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, "planning.planner=fastest"])
     plain = build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
     more = seen[1].spent_bits - plain.parts.executor.observe(plain.start).spent_bits
     assert more == (24 + 4) * 5 * 32
