@@ -208,7 +208,7 @@ def test_a_document_may_say_what_the_way_down_is_like():
     made = plan(problem, "full", certify=False)
     everybody = np.ones(2, dtype=np.bool_)
     assert made.broadcast_s == broadcast_time(known, everybody, 5e4, 5e6).seconds > 0
-    assert plan_to_json(problem, made, 0.0)["broadcast_s"] == made.broadcast_s
+    assert plan_to_json(problem, made, 0.0)["phases_s"]["broadcast"] == made.broadcast_s
     assert RoundProblem.from_json(document(downlink={})).downlink.step_bits == (1e6,)
 
 

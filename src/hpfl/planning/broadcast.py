@@ -14,7 +14,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.downlink import Powers, servers_j
 from hpfl.network.latency import rate_bps
-from hpfl.planning.multicast import CLOSE, Shared, together
+from hpfl.planning.multicast import CLOSE, OnAir, together
 from hpfl.planning.shared_cells import SharedCells, shared
 from hpfl.records import PER_EDGE
 
@@ -175,7 +175,7 @@ def _multicasts(downlink: Downlink, hears: BoolArray, step_bits: FloatArray) -> 
     return _Multicasts(hears, cloud, np.where(hears, own, 0.0), whole)
 
 
-def _on_air(downlink: Downlink, bits: FloatArray, bandwidth_hz: float, *, close: float = CLOSE) -> Shared:
+def _on_air(downlink: Downlink, bits: FloatArray, bandwidth_hz: float, *, close: float = CLOSE) -> OnAir:
     """The cells' multicasts: each on a band of its own, or groups of cells."""
     if downlink.sharing is None:
         return together(bits, np.broadcast_to(downlink.cell_snr_hz, bits.shape), bandwidth_hz, close=close)

@@ -15,7 +15,8 @@ class Codings:
 
     `ue_bits` and `edge_bits` are those of a UE's and of an edge's whole upload. `noise` [K, C] is the squared error
     that coding is expected to add to each edge's update: at its UEs, `sum_i share_i^2 var_i`, and at its own coding.
-    `usual` is what it adds to normal numbers, over their squared norm: all that is known before the first upload.
+    `usual` is what it adds to normal numbers, over their squared norm: all that is known before the first upload. The
+    links of a problem have the bits of the first entry.
     """
 
     ue_bits: tuple[float, ...]

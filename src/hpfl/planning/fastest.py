@@ -13,7 +13,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.fastest_v1 import fastest_v1
 from hpfl.planning.learned import Learned, intended, learn
-from hpfl.planning.pool import Choice, Coded, best_choice
+from hpfl.planning.pool import PoolChoice, Coded, best_choice
 from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.planning.set_plans import checked, plan_for_set
 from hpfl.rng import Stream
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hpfl.planning.planner_options import FastestOptions
 
 _TURN, _CALLED, _SOLO, _NOISES, _SIZE = "turn", "called", "solo", "noises", "size"
+_CENSUS = "census"
 _KEPT = 0.8  # of what earlier rounds say of an edge's seconds: fades pass
 
 
@@ -38,7 +39,8 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "
     ways = _ways(problem, memory, learned)
     price, size = options.seconds_per_joule, min(int(memory.get(_SIZE, 0)), order.size)
     choice = best_choice(ways, order, learned, seconds_per_joule=price, size=size)
-    scheduled = checked(problem, _called(problem, memory, order, fresh, choice))
+    size = problem.num_edges if memory.get(_CENSUS) else choice.size
+    scheduled = checked(problem, _called(problem, memory, order, fresh, size))
     plan = plan_for_set(choice.way.problem, scheduled, "fastest", one_switch=True)
     plan = replace(
         plan,
@@ -58,25 +60,29 @@ def _callable(problem: RoundProblem) -> BoolArray:
     return np.asarray(problem.able & (problem.staleness == newest))
 
 
-def _called(problem: RoundProblem, memory: Memory, order: IntArray, fresh: BoolArray, choice: Choice) -> BoolArray:
+def _called(problem: RoundProblem, memory: Memory, order: IntArray, fresh: BoolArray, size: int) -> BoolArray:
     """Those at the staleness bound, and of the others that were longest not called, the quickest first."""
     called = memory.get(_CALLED, {})
     last = np.array([called.get(name, -1) for name in problem.names])
     free = order[fresh[order] & ~problem.must[order]]
-    most = min(choice.size, problem.most_edges) - int(problem.must.sum())
+    most = min(size, problem.most_edges) - int(problem.must.sum())
     turn = free[np.argsort(last[free], kind="stable")][: max(most, 0)]
     scheduled = problem.must.copy()
     scheduled[turn] = True
     return scheduled
 
 
-def _hearers(problem: RoundProblem, order: IntArray, choice: Choice) -> BoolArray:
-    """The pool, and edges about to reach the staleness bound, which would have to upload something old."""
-    if problem.downlink is None:
-        return np.ones(problem.num_edges, dtype=np.bool_)
+def _hearers(problem: RoundProblem, order: IntArray, choice: PoolChoice) -> BoolArray:
+    """The pool, and edges about to reach the staleness bound, which would have to upload something old.
+
+    Where these are many, everybody hears, and uploads next time: a census. Edges that are called again and again fit
+    the model to themselves and look content; what the others want is only known when these are heard. By then the
+    pool has given what it had to give, and is doubled.
+    """
     hears = problem.staleness + 1 >= problem.staleness_bound
     hears[order[: choice.size]] = True
-    return np.asarray(hears)
+    everybody = problem.downlink is None or int(hears.sum()) > max(choice.size, problem.num_edges // 2)
+    return np.ones_like(hears) if everybody else np.asarray(hears)
 
 
 def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded]:
@@ -94,19 +100,21 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     return ways
 
 
-def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: Choice, learned: Learned) -> Memory:
+def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: PoolChoice, learned: Learned) -> Memory:
     """The memory of a plan: whose turn it was, and what the called edges say of the variances of coding."""
     turn, names = int(memory.get(_TURN, 0)) + 1, problem.names
     called = {**memory.get(_CALLED, {}), **{names[edge]: turn for edge in np.flatnonzero(plan.scheduled).tolist()}}
+    census = bool(memory.get(_CENSUS))
+    heard = problem.num_edges if plan.hears is None else int(plan.hears.sum())
     kept: dict[str, Any] = {**memory, _TURN: turn, _CALLED: called}
+    kept[_CENSUS] = problem.downlink is not None and heard > choice.size and heard == problem.num_edges
     if learned.signal > 0:  # a guess binds nobody
-        kept[_SIZE] = choice.size
+        kept[_SIZE] = min((1 + census) * choice.size, problem.num_edges)
     noise = 0.0
     if problem.codings is not None:
-        told = problem.codings.noise[plan.scheduled].mean(axis=0).tolist()  # comes with the uploads
-        kept[_NOISES] = told
-        noise = told[choice.way.entry]
-    return intended(kept, step=plan.step_scale, noise=noise, num_edges=problem.num_edges)
+        kept[_NOISES] = problem.codings.noise[plan.scheduled].mean(axis=0).tolist()  # comes with the uploads
+        noise = kept[_NOISES][choice.way.entry]
+    return intended(kept, step=plan.step_scale, noise=noise, num_edges=problem.num_edges, alone=census)
 
 
 def _solo_seconds(problem: RoundProblem, memory: Memory) -> tuple[FloatArray, Memory]:

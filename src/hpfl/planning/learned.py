@@ -45,14 +45,13 @@ class Learned:
         return self.spread / self.signal if self.signal > 0 else None
 
     def longest(self, noise: FloatArray | float) -> FloatArray:
-        """The step for moves with so much noise of coding, over the signal: `min(ceiling, 2 / (q (1 + 2 noise)))`.
+        """The step for moves with so much noise of coding, over the signal: `min(ceiling, 1 / (q (1 + noise)))`.
 
-        Without noise a step may go to the edge of stability, `2 / q`: shorter ones let the curvature grow until they
-        are too long as well. Noise alone is best met by half of the longest step that contracts, `1 / (q noise)`.
+        That is where `s - q s^2 (1 + noise) / 2` is greatest; twice as long a step swings and gains nothing.
         """
-        steep = self.curvature * (1.0 + 2.0 * np.asarray(noise, dtype=np.float64))
+        steep = self.curvature * (1.0 + np.asarray(noise, dtype=np.float64))
         with np.errstate(divide="ignore"):
-            return np.asarray(np.minimum(self.ceiling, np.where(steep > 0, 2.0 / steep, np.inf)))
+            return np.asarray(np.minimum(self.ceiling, np.where(steep > 0, 1.0 / steep, np.inf)))
 
 
 def learn(memory: Memory) -> tuple[Learned, Memory]:
@@ -71,22 +70,27 @@ def learn(memory: Memory) -> tuple[Learned, Memory]:
     return known, memory
 
 
-def intended(memory: Memory, *, step: float, noise: float, num_edges: int) -> Memory:
-    """The memory of a plan: its step, the coding variance of one of its updates, and how many edges there are."""
-    return {**memory, _PLANNED: {"step": step, "noise": noise, "edges": num_edges}}
+def intended(memory: Memory, *, step: float, noise: float, num_edges: int, alone: bool = False) -> Memory:
+    """The memory of a plan: its step, the coding variance of one of its updates, and how many edges there are.
+
+    Where it counts `alone`, what it will tell of signal and spread replaces all that earlier rounds have told.
+    """
+    return {**memory, _PLANNED: {"step": step, "noise": noise, "edges": num_edges, "alone": alone}}
 
 
 def _curvature(memory: Memory) -> float:
-    """The mean over recent moves, or that over the last one where it is larger: steps that are too long blow up fast."""
+    """The mean over recent moves, or that of the last one if it is larger: steps that are too long blow up fast."""
     if not memory.get(_REACH, 0.0) > 0:
         return 0.0
-    return max(memory[_BEND] / memory[_REACH], float(memory.get(_LATEST, 0.0)), 0.0)
+    return max(float(memory[_BEND]) / float(memory[_REACH]), float(memory.get(_LATEST, 0.0)), 0.0)
 
 
 def _taken_in(memory: dict[str, Any], arrived: Mapping[str, Any], planned: Mapping[str, Any]) -> dict[str, Any]:
     """The memory once a round's updates are known: squares, curvature over the move before, and the move now made."""
     noise, step = float(planned["noise"]), float(planned["step"])
     now = {name: np.asarray(sketch) for name, sketch in arrived["updates"].items()}
+    if planned["alone"]:
+        memory = {name: value for name, value in memory.items() if name not in (_SIGNAL, _SPREAD)}
     memory |= _squares(memory, np.array(list(now.values())), noise, int(planned["edges"]))
     if memory.get(_LAST):
         memory |= _bent(memory, now)

@@ -72,20 +72,24 @@ class _Waves:
 def with_own_switches(problem: RoundProblem, one: Allocation) -> Allocation:
     """The allocation with one switch, or a faster one of the same set whose edges switch at two moments."""
     load = load_of(problem, one.scheduled)
-    found = [waves for cut in _cuts(problem, load, one) for waves in _arranged(problem, load, cut)]
+    cuts = _cuts(load, one.round_latency_s) if problem.steady else []
+    least_s = any_time_least_s(problem, one.scheduled, one.round_latency_s) if cuts else one.round_latency_s
+    if least_s * (1.0 + WORTHWHILE) > one.round_latency_s:
+        return one
     best = one
-    for waves in sorted(found, key=lambda waves: waves.end_s)[:2]:
-        made = _allotted(problem, load, one, waves)
-        fits = most_hz(problem.links, made) <= problem.bandwidth_hz * (1.0 + 1e-9)
-        if fits and made.round_latency_s < best.round_latency_s * (1.0 - _LEAST_GAIN):
-            best = made
-    return best if best is one else _certified(problem, best)
+    for waves in (waves for cut in cuts for waves in _arranged(problem, load, cut)):
+        if waves.end_s < best.round_latency_s * (1.0 - _LEAST_GAIN):
+            made = _allotted(problem, load, one, waves)
+            fits = most_hz(problem.links, made) <= problem.bandwidth_hz * (1.0 + 1e-9)
+            best = made if fits and made.round_latency_s < best.round_latency_s else best
+        if best.round_latency_s <= least_s * (1.0 + _IN_TIME):
+            break
+    return best if best is one else _certified(best, least_s)
 
 
-def _certified(problem: RoundProblem, own: Allocation) -> Allocation:
+def _certified(own: Allocation, least_s: float) -> Allocation:
     """With the bound for any bandwidth over time: that for one switch does not hold."""
     latency_s = own.round_latency_s
-    least_s = any_time_least_s(problem, own.scheduled, latency_s)
     return replace(
         own,
         least_latency_s=least_s,
@@ -95,17 +99,14 @@ def _certified(problem: RoundProblem, own: Allocation) -> Allocation:
     )
 
 
-def _cuts(problem: RoundProblem, load: Load, one: Allocation) -> list[BoolArray]:
+def _cuts(load: Load, latency_s: float) -> list[BoolArray]:
     """Which edges are early, at the widest gaps between moments at which edges could or should begin to send on.
 
     That is the later, the longer an edge's phase takes at least, and the earlier, the longer its backhaul does. None
-    where gains may change meanwhile, edges are ready together, or no bandwidth over time gains much.
+    where edges are ready together.
     """
-    latency_s = one.round_latency_s
     ready_s = load.least_phase_s - np.where(load.has_backhaul, load.backhaul_least_s, 0.0)
-    if not problem.steady or ready_s.size < 2 or np.ptp(ready_s) < WORTHWHILE * latency_s:
-        return []
-    if any_time_least_s(problem, one.scheduled, latency_s) * (1.0 + WORTHWHILE) > latency_s:
+    if ready_s.size < 2 or np.ptp(ready_s) < WORTHWHILE * latency_s:
         return []
     order = np.argsort(ready_s, kind="stable")
     gaps_s = np.diff(ready_s[order])
@@ -114,9 +115,12 @@ def _cuts(problem: RoundProblem, load: Load, one: Allocation) -> list[BoolArray]
 
 
 def _arranged(problem: RoundProblem, load: Load, early: BoolArray) -> Iterator[_Waves]:
-    """The waves of one cut, each way that works."""
+    """The waves of one cut, each way that works; where one before the other works, nothing is better."""
     waves = _wave(problem, load, early), _wave(problem, load, ~early)
-    yield from _before(waves, problem.bandwidth_hz)
+    before = _before(waves, problem.bandwidth_hz)
+    if before.off_s <= 0:
+        yield before
+        return
     for until_end in (True, False):
         found = _best_share(partial(_beside, waves, problem.bandwidth_hz, until_end))
         if found is not None:
@@ -137,11 +141,10 @@ def _wave(problem: RoundProblem, load: Load, edges: BoolArray) -> _Wave:
     return _Wave(edges, access, backhaul, problem.compute_s[load.ues[mine]])
 
 
-def _before(waves: tuple[_Wave, _Wave], bandwidth_hz: float) -> Iterator[_Waves]:
-    """Both waves with all of the band, if the early one is through before a UE of the late one has computed."""
+def _before(waves: tuple[_Wave, _Wave], bandwidth_hz: float) -> _Waves:
+    """Both waves with all of the band; the early one should be through before a UE of the late one has computed."""
     early, late = (_Sent(wave, _out(wave.access, bandwidth_hz), _out(wave.backhaul, bandwidth_hz)) for wave in waves)
-    if early.end_s <= np.min(late.wave.ready_s, initial=np.inf):
-        yield _Waves(early, late)
+    return _Waves(early, late, early.end_s - float(np.min(late.wave.ready_s, initial=np.inf)))
 
 
 def _beside(waves: tuple[_Wave, _Wave], bandwidth_hz: float, until_end: bool, share: float) -> _Waves:

@@ -124,6 +124,7 @@ def certified(problem: RoundProblem, made: Plan) -> Plan:
         made = replace(made, any_time_least_s=least_s)
     if made.planner == "joint":
         return made
+    problem = problem.coded(made.coding)
     try:
         with refused_beyond_float64(problem):
             tight = joint(problem).lower_bound

@@ -39,7 +39,7 @@ class Coded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class PoolChoice:
     """How many edges hear and upload, how long a step is, and how uploads and the step are coded."""
 
     size: int
@@ -50,7 +50,7 @@ class Choice:
 
 def best_choice(
     ways: Sequence[Coded], order: IntArray, learned: Learned, *, seconds_per_joule: float = 0.0, size: int = 0
-) -> Choice:
+) -> PoolChoice:
     """The choice of the greatest rate; `order` are the edges that may be called, quickest first.
 
     A pool of a `size` that it had only grows, as the noise between edges does over the signal when the model improves;
@@ -67,7 +67,7 @@ def best_choice(
         rates = np.where(sizes == size, rates, -np.inf)
     up, down, column = (int(place) for place in np.unravel_index(int(np.argmax(rates)), rates.shape))
     step = made[up].steps(ways[down])[column]
-    return Choice(size=int(sizes[column]), step=float(step), way=ways[up], down=ways[down])
+    return PoolChoice(size=int(sizes[column]), step=float(step), way=ways[up], down=ways[down])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +152,6 @@ def _first(order: IntArray, sizes: IntArray, num_edges: int) -> BoolArray:
 
 def _sizes(most: int, held: int) -> IntArray:
     """Numbers of edges to choose between, that `held` among them: two at least, one tells nothing of the spread."""
-    least = min(2, most)
-    sizes = np.geomspace(least, most, min(most, _MOST_SIZES)).round().astype(np.int64)
+    least = max(min(2, most), 1)
+    sizes = np.geomspace(least, max(most, least), min(max(most, 1), _MOST_SIZES)).round().astype(np.int64)
     return np.unique(np.append(sizes, held) if least <= held <= most else sizes)

@@ -91,11 +91,11 @@ class RoundProblem(_LikeLinks):
         return replace(self, **taken(self, ues=order), trusted=True)
 
     def coded(self, coding: int) -> "RoundProblem":
-        """The same problem with the bits of an entry of the menu, on the links that have something to send."""
+        """The same problem once an entry of the menu is chosen: its bits are on the links that have any to send."""
         if self.codings is None:
             return self
         ue_bits, edge_bits = self.codings.ue_bits[coding], self.codings.edge_bits[coding]
-        return replace(self, links=self.links.carrying(ue_bits, edge_bits), trusted=True)
+        return replace(self, links=self.links.carrying(ue_bits, edge_bits), codings=None, trusted=True)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

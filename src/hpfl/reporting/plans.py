@@ -35,12 +35,13 @@ def print_plan(problem: RoundProblem, plan: Plan, *, planning_s: float, console:
 
 def headline(problem: RoundProblem, plan: Plan, planning_s: float) -> Text:
     """What the plan comes to, line by line: set and latency, phases, certificate, spectrum in use."""
-    used_hz = most_hz(problem.links, plan)
+    used_hz = most_hz(problem.coded(plan.coding).links, plan)
     chosen, K = int(plan.scheduled.sum()), plan.scheduled.size
     over = f" (more than the {problem.max_edges} wanted)" if plan.exceeds_cap else ""
     return Text(
         f"{plan.planner}: {chosen} of {K} edges upload{over}; the round lasts {quantity(plan.round_latency_s, 's')}\n"
         f"{phases(plan)}\n"
+        f"{_coding(problem, plan)}"
         f"P2 objective {plan.objective:.6g}, no plan {_class(plan)}below {plan.lower_bound:.6g} "
         f"(gap {plan.relative_gap:.2%})\n"
         f"{_any_time(plan)}"
@@ -52,6 +53,16 @@ def headline(problem: RoundProblem, plan: Plan, planning_s: float) -> Text:
 def phases(plan: Plan) -> str:
     """Seconds by phase on the edge that finishes last: "compute 12.0 ms, access 1.20 s, backhaul 0.30 s"."""
     return ", ".join(f"{name} {quantity(s, 's')}" for name, s in plan.phases_s.items() if s or name != "broadcast")
+
+
+def _coding(problem: RoundProblem, plan: Plan) -> str:
+    """Which entry of a menu uploads are coded by, where there is one."""
+    menu = problem.codings
+    if menu is None:
+        return ""
+    ue_bits, edge_bits = menu.ue_bits[plan.coding], menu.edge_bits[plan.coding]
+    of = f"coding {plan.coding} of 0 to {len(menu) - 1}"
+    return f"{of}: {quantity(ue_bits, 'bit')} from a UE, {quantity(edge_bits, 'bit')} from an edge\n"
 
 
 def _class(plan: Plan) -> str:

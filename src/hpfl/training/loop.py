@@ -63,6 +63,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     plan, memory, planning_s = _planned(state, parts, pose(state, observation, settings), observation.active)
     if observation.downlink is not None:
         told = hearers(plan.scheduled, plan, settings)
+        told = told if observation.active is None else told | ~observation.active
         plan = foreseen(plan, observation.downlink, told, settings.bandwidth_hz)
 
     outcome = parts.executor.execute(state, observation, plan)
