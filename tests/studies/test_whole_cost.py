@@ -204,7 +204,10 @@ def test_accuracy_is_compared_once_full_has_converged(made):
 
 
 def test_the_picture_is_drawn_and_missed_bars_are_named(made, tmp_path):
-    assert [path.suffix for path in whole_cost.STUDY.draw(made, tmp_path)] == [".svg", ".png"]
+    assert [path.suffix for path in whole_cost.STUDY.draw(made, tmp_path)] == [".svg", ".png", ".md"]
+    report = (tmp_path / "tables.md").read_text()
+    assert "| `full` | ternary | 0.5 | all | 4.00" in report
+    assert report.count("\n## ") + 1 == 7
     notes = whole_cost.STUDY.notes(made)
     assert len(notes) == sum(not row["met"] for row in made["bars"])
 

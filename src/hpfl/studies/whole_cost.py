@@ -6,6 +6,7 @@ and is judged on seeds that nobody has seen. Its runs come in groups, each a par
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from hpfl.studies.cases import Scale
 from hpfl.studies.parts import StudyPart
@@ -14,6 +15,7 @@ from hpfl.studies.whole_cost_bars import bars, missed
 from hpfl.studies.whole_cost_choice import Development, cost_row, development, development_parts, worth_while
 from hpfl.studies.whole_cost_picture import draw
 from hpfl.studies.whole_cost_places import DEVELOPMENT, UNSEEN, CostPlace, development_seeds, places
+from hpfl.studies.whole_cost_report import write_report
 from hpfl.studies.whole_cost_tables import cells, converged, factors, versus
 from hpfl.studies.whole_cost_ways import OURS, Contender, CostWay, contenders, development_part, judged_part, long_part
 
@@ -93,6 +95,11 @@ def tables(found: Sequence[Found]) -> Tables:
     }
 
 
+def picture(made: Tables, folder: Path) -> list[Path]:
+    """Everybody's seconds, and the tables as a reader wants them."""
+    return [*draw(made, folder), write_report(made, folder)]
+
+
 STUDY = Study(
     name="whole-cost",
     title="Simulated time to an accuracy, everything charged",
@@ -102,7 +109,7 @@ STUDY = Study(
     "is faster.",
     parts=parts,
     tables=tables,
-    draw=draw,
+    draw=picture,
     shown=("bars", "factors", "versus"),
     notes=lambda made: missed(made["bars"]),
     then=then,
