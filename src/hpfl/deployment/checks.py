@@ -20,13 +20,14 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedSketch:
-    """A sketch whose numbers are finite; an edge's lists its UEs and their samples."""
+    """A sketch whose numbers are finite, and how long it was computed; an edge's lists its UEs and their samples."""
 
     values: FloatArray
     weight: float
     num_samples: int
     ues: IntArray
     samples: IntArray
+    took_s: float = 0.0
 
 
 def check_hello(hello: Any, *, fingerprint: str, tag: Tag, name: str) -> None:
@@ -95,6 +96,8 @@ def check_sketch(sketch: Any, *, width: int, bounds: Bounds) -> CheckedSketch:
         raise RefusedError("norm", f"a sketch of norm {np.linalg.norm(values):.4g} came")
     if len(sketch.ue) != len(sketch.samples) or len(set(sketch.ue)) != len(sketch.ue):
         raise RefusedError("shape", f"a sketch lists {len(sketch.ue)} UEs and {len(sketch.samples)} sample counts")
+    if not 0.0 <= sketch.took_s < np.inf:
+        raise RefusedError("nonfinite", f"a sketch that took {sketch.took_s} s came")
     if not (np.isfinite(sketch.weight) and sketch.weight > 0):
         raise RefusedError("weight", f"a sketch of weight {sketch.weight} came, wanted a positive number")
     return CheckedSketch(
@@ -103,6 +106,7 @@ def check_sketch(sketch: Any, *, width: int, bounds: Bounds) -> CheckedSketch:
         num_samples=int(sketch.num_samples),
         ues=np.array(sketch.ue, dtype=np.int64),
         samples=np.array(sketch.samples, dtype=np.int64),
+        took_s=sketch.took_s,
     )
 
 

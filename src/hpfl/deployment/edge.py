@@ -15,6 +15,7 @@ from hpfl.deployment.gathering import mean_sketch
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
+from hpfl.deployment.stream import sleep_until
 from hpfl.deployment.uploading import Upload
 from hpfl.deployment.wire import Tag, Vector, digest_of, numbers
 
@@ -76,12 +77,20 @@ class Edge:
         samples = {ue: sketch.num_samples for ue, sketch in sketches.items()}
         self._base = Base(vector, samples)
         total, each = sum(samples.values()), list(samples.values())
-        return pb.Sketch(values=numbers(values), weight=weight, num_samples=total, ue=list(samples), samples=each)
+        took_s = max(sketch.took_s for sketch in sketches.values())
+        ues = {"ue": list(samples), "samples": each}
+        return pb.Sketch(values=numbers(values), weight=weight, num_samples=total, took_s=took_s, **ues)
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
-        """The mean of what the UEs of an order deliver; what was collected before is sent again as it is."""
+        """The mean of what the UEs of an order deliver; what was collected before is sent again as it is.
+
+        Where the band is phased, it is not sent before the order's switch: until then it is the UEs'.
+        """
+        ordered_s = asyncio.get_running_loop().time()
         if self._finished is None and self._base is not None:
             self._finished = await self._finish(self._base, tag, order)
+        if self._finished is not None and order.paced:
+            await sleep_until(ordered_s + order.switch_s)
         return self._finished
 
     async def _finish(self, base: Base, tag: Tag, order: Any) -> Upload | None:

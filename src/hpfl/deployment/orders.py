@@ -22,6 +22,7 @@ def order_of(settings: CloudNodeSettings, round_number: int, held: Held, links: 
         upload_s=float(plan.edge_upload_s[edge]) * scale,
         deadline_s=deadline_s(settings, float(plan.latency_s[edge]), steps=2),
         phase_deadline_s=deadline_s(settings, float(plan.edge_phase_s[edge]), steps=1),
+        switch_s=0.0 if plan.switch_s is None else float(plan.switch_s[edge]) * scale,
         paced=settings.paced,
         ue=links.members[mine].tolist(),
         ue_compute_s=(links.compute_s[mine] * scale).tolist(),

@@ -68,10 +68,11 @@ class DeployedExecutor:
         num_edges = len(state.base_round)
         sketches = np.zeros((num_edges, sketch_width(self.links.config)))
         active = np.zeros(num_edges, dtype=np.bool_)
+        renewal_s = np.zeros(num_edges)
         base_round, digests = state.base_round.copy(), _digests(state).copy()
         for edge, one in held.items():
             active[edge], sketches[edge], base_round[edge] = True, one.sketch.values, one.tag.base_round
-            digests[edge] = np.frombuffer(one.tag.base, dtype=np.uint8)
+            digests[edge], renewal_s[edge] = np.frombuffer(one.tag.base, dtype=np.uint8), one.sketch.took_s
         rebased = active & ~state.awaiting & (base_round != state.base_round)
         return EdgesObserved(
             held=held,
@@ -84,6 +85,7 @@ class DeployedExecutor:
             spent_s=spent_s,
             spent_bits=sketch_bits(self.links, held, state.round),
             spent_j=computed_j(self.links, held, state.round),
+            renewal_s=renewal_s if self.links.config.planning.sketches else None,
             active=active,
             dropped=rebased,
             base_round=base_round,
@@ -108,11 +110,11 @@ class DeployedExecutor:
             joules=delivered_j(self.links, links, plan, came),
             clock=observation.clock,
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
-            phases=stretches(self._times(state, observation, measured_s), held, set(orders), came),
+            phases=stretches(self._times(state, observation, plan, measured_s), held, set(orders), came),
         )
 
-    def _times(self, state: TrainState, observation: Observation, measured_s: float) -> RoundTimes:
-        links = observation.links
+    def _times(self, state: TrainState, observation: Observation, plan: Plan, measured_s: float) -> RoundTimes:
+        links, paced = observation.links, self.settings.paced
         first_s = np.full(len(state.base_round), np.inf)
         np.minimum.at(first_s, links.edge_of_ue, links.compute_s)
         modelled = dict(enumerate(first_s.tolist())) if self._computes_after_order else {}
@@ -123,6 +125,7 @@ class DeployedExecutor:
             latency_s=measured_s,
             time_scale=self.settings.time_scale,
             computing_s=modelled,
+            switch_s={} if plan.switch_s is None or not paced else dict(enumerate(plan.switch_s.tolist())),
             ue_bits=self.links.bits.ue,
             edge_bits=self.links.bits.edge,
         )

@@ -1,6 +1,7 @@
 """One UE: computes on every model its edge sends, sends the sketch at once and the update when it is asked to."""
 
 import asyncio
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -55,12 +56,14 @@ class Ue:
 
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Compute on a model and keep the update; its sketch."""
+        began = time.perf_counter()
         own = await self._in_thread(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
+        took_s = time.perf_counter() - began
         if own.kept is not None:
             await self._in_thread(lambda: self._updates.keep(tag, own.kept))
         self._own = own
         weight = self._experiment.weight(self.num_samples)
-        return pb.Sketch(values=numbers(own.sketch), weight=weight, num_samples=self.num_samples)
+        return pb.Sketch(values=numbers(own.sketch), weight=weight, num_samples=self.num_samples, took_s=took_s)
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The update that is held, when the time of computing is over."""

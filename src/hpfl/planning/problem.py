@@ -126,6 +126,7 @@ class Times:
     edge_phase_s: FloatArray = field(metadata={**PER_EDGE, "absent": np.nan})
     latency_s: FloatArray = field(metadata={**PER_EDGE, "absent": np.nan})
     round_latency_s: float
+    switch_s: FloatArray | None = field(default=None, metadata={**PER_EDGE, "absent": np.nan})
 
 
 if TYPE_CHECKING:
