@@ -100,6 +100,7 @@ def cloud_settings(config: Experiment) -> CloudSettings:
         trigger=config.training.trigger,
         combine=config.part("training.combine"),
         staleness_discount=config.training.staleness_discount,
+        spectrum=config.network.spectrum,
     )
 
 

@@ -176,6 +176,7 @@ _REASONS: dict[str, Reason] = {
     "network.edge_power_w": _BACKHAUL,
     "network.edge_distance_m": _BACKHAUL,
     "network.edge_path_loss": _BACKHAUL,
+    "network.spectrum": _BACKHAUL,
     "network.coherence_rounds": _only(
         lambda c: c.network.coherence_s == 0, "network.coherence_s says how long a fade is"
     ),

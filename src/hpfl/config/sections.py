@@ -61,6 +61,9 @@ class NetworkConfig(RenewedSection):
     coherence_s: float = key(0.0, "seconds for which a fade lasts (clock event); 0 goes by rounds", unit="s", ge=0)
     trace: str = key("", "CSV or Parquet file of gains, compute times, availability to replay; empty draws them")
     write_trace: str = key("", "CSV file to write the trace that replays this run to; empty writes none")
+    spectrum: Literal["fixed", "phased"] = key(
+        "fixed", "Hz of a link for the whole round (fixed, the paper), or the band shared anew in each phase", since=4
+    )
     backhaul: bool = key(True, "whether edges upload over the radio; false: the one edge is the cloud (fl, pfl)")
     bits_per_parameter: int = key(32, "bits of one model parameter on the air", unit="bit", ge=1, le=64)
 

@@ -2,7 +2,8 @@
 
 At the optimum all scheduled edges finish at one time `O`, inside each edge all UEs finish together, and each edge
 splits its slack so that a second more is worth as much Hz in the UE phase as on the backhaul. What is left is one
-equation, `sum_k D_k(O) = B`, solved together with the splits by Newton steps that a certified bracket guards.
+equation, `sum_k D_k(O) = B`, solved together with the splits by Newton steps that a certified bracket guards. Where the
+band is shared anew in each phase, each hop is a problem of its own (`phased`).
 """
 
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from hpfl.planning.deadline import ConvergenceError, Deadline, bound_s, earliest
 from hpfl.planning.demand import Split, slacks
 from hpfl.planning.link_curve import LN2, link_curve
 from hpfl.planning.load import Load, for_each_chunk, load_of, ue_curve
+from hpfl.planning.phased import allocate_phased
 from hpfl.planning.problem import Allocation, RoundProblem
 
 CERTIFIED_GAP = 1e-6
@@ -28,14 +30,20 @@ class InfeasibleError(ValueError):
 
 
 def allocate(problem: RoundProblem, scheduled: BoolArray) -> Allocation:
-    """The bandwidth with which the scheduled edges finish earliest (P4), certified to `CERTIFIED_GAP`."""
+    """The bandwidth with which the scheduled edges finish earliest (P4), certified to `CERTIFIED_GAP`.
+
+    Under spectrum `phased`, the best with one switch for all of them.
+    """
     load = load_of(problem, scheduled)
-    if not load.edges.size:
-        return _deliver(problem, scheduled, _Allotment.silent(problem), least_latency_s=0.0)
     _refuse_starved(problem, load)
-    allocation = _allocate(problem, scheduled, load, sure=False)
-    if allocation.latency_gap > _EXPECTED_GAP:
-        allocation = _allocate(problem, scheduled, load, sure=True)
+    if problem.spectrum == "phased":
+        allocation = allocate_phased(problem, scheduled, load)
+    elif not load.edges.size:
+        return _deliver(problem, scheduled, _Allotment.silent(problem), least_latency_s=0.0)
+    else:
+        allocation = _allocate(problem, scheduled, load, sure=False)
+        if allocation.latency_gap > _EXPECTED_GAP:
+            allocation = _allocate(problem, scheduled, load, sure=True)
     if not allocation.latency_gap <= CERTIFIED_GAP:
         raise ConvergenceError(
             f"bandwidth for {load.edges.size} edges: finished in {allocation.round_latency_s:g} s, certified only to "
@@ -98,7 +106,7 @@ def _allotted(problem: RoundProblem, load: Load, found: Deadline, spare_s: Float
         hz[load.fed[segments]] = np.add.reduceat(ue_hz, starts)
         phase_slope[load.fed[segments]] = np.add.reduceat(slope, starts)
 
-    for_each_chunk(load, allot)
+    for_each_chunk(len(load.chunks), allot)
     curve = link_curve(np.maximum(backhaul_slack_s / load.backhaul_least_s, _TINY))
     backhaul_hz = load.backhaul_snr_hz * curve.bandwidth
     backhaul_slope = backhaul_hz * curve.decay / load.backhaul_least_s

@@ -11,6 +11,7 @@ from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.latency import upload_s as seconds_to_send
 from hpfl.planning.allocation import finished
 from hpfl.planning.problem import Memory, Plan, RoundProblem, Times
+from hpfl.planning.spectrum import most_hz
 from hpfl.records import counted
 
 _ROUNDING = 1e-9  # of the budget, that sums of bandwidths may differ by
@@ -110,7 +111,9 @@ def _bandwidths(problem: RoundProblem, plan: Plan, member: BoolArray) -> Iterato
         if hz.size and not (hz.min() >= 0 and hz.max() < np.inf):
             index = int(np.argmin((hz >= 0) & (hz < np.inf)))
             yield f"has {name}[{index}] = {hz[index]:g}; a bandwidth in Hz must be finite and not negative"
-    total_hz = float(plan.ue_bandwidth_hz.sum() + plan.edge_bandwidth_hz.sum())
+    if plan.switch_s is not None and problem.spectrum == "fixed":
+        yield 'gives moments at which the band is shared anew (switch_s); the spectrum of the problem is "fixed"'
+    total_hz = most_hz(problem.links, plan)
     if not total_hz <= problem.bandwidth_hz * (1.0 + _ROUNDING):
         yield f"hands out {_mhz(total_hz)} of {_mhz(problem.bandwidth_hz)}"
     for hz, edges, called in (
@@ -146,6 +149,7 @@ def _times(problem: RoundProblem, plan: Plan, member: BoolArray) -> Iterator[str
         upload_s=upload_s,
         ue_power_w=plan.ue_power_w,
         edge_bandwidth_hz=plan.edge_bandwidth_hz,
+        switch=plan.switch_s,
     )
     if problem.ue_energy_j is not None:
         spent_j = np.where(member, plan.ue_power_w * given.upload_s, 0.0)

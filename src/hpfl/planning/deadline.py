@@ -60,7 +60,7 @@ def earliest(load: Load, spare_s: FloatArray, bandwidth_hz: float, *, sure: bool
             growth = np.log((next_s + spare_s) / edge_slack_s)
             return Deadline(next_s, logit_step(found, edge_slack_s, logit, growth), low)
         if not low < next_s < high:
-            next_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / float(split.slope.sum()), (low, high))
+            next_s = next_slack_s(slack_s, total_hz / bandwidth_hz, total_hz / float(split.slope.sum()), (low, high))
         growth = np.log((next_s + spare_s) / edge_slack_s)
         slack_s, logit = next_s, logit_step(found, edge_slack_s, logit, growth)
     return _solve_nested(load, spare_s, bandwidth_hz, slack_s=slack_s, logit=logit)
@@ -79,7 +79,7 @@ def _solve_nested(
         if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz or high * (1.0 - 1e-15) <= low:
             return Deadline(slack_s, logit, low, split.slope)
         slope = float(split.slope.sum())
-        slack_s = _next_slack(slack_s, total_hz / bandwidth_hz, total_hz / slope, (low, high))
+        slack_s = next_slack_s(slack_s, total_hz / bandwidth_hz, total_hz / slope, (low, high))
     raise ConvergenceError(
         f"bandwidth for {load.edges.size} edges: no deadline needs {bandwidth_hz:g} Hz to within "
         f"{_CLOSE:g}; the slack over the least latency lies between {low:g} and {high:g} s"
@@ -98,11 +98,11 @@ def starting_work(load: Load, bandwidth_hz: float) -> Works:
     favour = max(load.ues.size / max(load.edges.size, 1), 1.0) ** 0.5
     nominal_hz = bandwidth_hz / max(load.ues.size + load.edges.size * favour, 1.0)
     backhaul_snr_hz = np.where(load.has_backhaul, load.backhaul_snr_hz, 1.0)
-    backhaul = _work(load.backhaul_least_s, backhaul_snr_hz, nominal_hz * favour)
-    return Works(_work(load.ue_least_s, load.ue_snr_hz, nominal_hz), np.where(load.has_backhaul, backhaul, 0.0))
+    backhaul = link_work(load.backhaul_least_s, backhaul_snr_hz, nominal_hz * favour)
+    return Works(link_work(load.ue_least_s, load.ue_snr_hz, nominal_hz), np.where(load.has_backhaul, backhaul, 0.0))
 
 
-def _work(least_s: FloatArray, snr_hz: FloatArray, nominal_hz: float) -> FloatArray:
+def link_work(least_s: FloatArray, snr_hz: FloatArray, nominal_hz: float) -> FloatArray:
     """`b t` of a link with `nominal_hz`: `c (1 / y - b / s)`, which falls to `c / 2` next to the pole."""
     ratio = snr_hz / nominal_hz
     y = np.log1p(ratio)
@@ -133,20 +133,20 @@ def _start(load: Load, spare_s: FloatArray, bandwidth_hz: float) -> tuple[float,
     """A first deadline and first splits, from links that need `work / slack` Hz."""
     works = starting_work(load, bandwidth_hz)
     work = edge_work(load, works)
-    slack_s = _filling(work, spare_s, bandwidth_hz, float(work.sum()) / bandwidth_hz)
+    slack_s = filling_slack_s(work, spare_s, bandwidth_hz, float(work.sum()) / bandwidth_hz)
     longest_s = float(load.spare_s.max(initial=0.0))
     for _ in range(_MOST_GUESSES):
         if slack_s > 3.0 * longest_s:  # no UE has so much time to spare that it would need less
             break
         before_s, within = slack_s, (slack_s + spare_s)[load.edge_of]
         work = edge_work(load, works._replace(ue=works.ue * (within / (within + load.spare_s))))
-        slack_s = _filling(work, spare_s, bandwidth_hz, slack_s)
+        slack_s = filling_slack_s(work, spare_s, bandwidth_hz, slack_s)
         if abs(slack_s - before_s) < 0.2 * before_s:
             break
     return slack_s, starting_logit(load, works, slack_s + spare_s)
 
 
-def _filling(work: FloatArray, spare_s: FloatArray, bandwidth_hz: float, slack_s: float) -> float:
+def filling_slack_s(work: FloatArray, spare_s: FloatArray, bandwidth_hz: float, slack_s: float) -> float:
     """About the slack with which edges that need `work / slack` Hz fill the budget."""
     for _ in range(_MOST_GUESSES):
         parts = work / (slack_s + spare_s)
@@ -199,7 +199,7 @@ def _extrapolate(
     return slack_s
 
 
-def _next_slack(slack_s: float, load_ratio: float, decay_s: float, bracket: tuple[float, float]) -> float:
+def next_slack_s(slack_s: float, load_ratio: float, decay_s: float, bracket: tuple[float, float]) -> float:
     """Newton on `1 / D`, which is nearly straight; where it leaves the bracket, on `ln D` over `ln x`, or halving."""
     low, high = bracket
     straight = slack_s + (load_ratio - 1.0) * decay_s

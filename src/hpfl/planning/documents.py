@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any, NoReturn
 
@@ -20,6 +21,7 @@ from hpfl.planning.rules import (
     PlaceName,
     ProblemError,
     column,
+    known_spectrum,
     shown,
 )
 
@@ -32,7 +34,7 @@ _UE_OPTIONAL = frozenset({"id", "bits", "noise_w_per_hz", "energy_j"})
 def problem_from_json(source: str | bytes | Mapping[str, Any]) -> RoundProblem:
     """The round problem a JSON text (or the object parsed from it) describes; `ProblemError` names what is wrong."""
     top = _parse(source) if isinstance(source, str | bytes) else dict(source)
-    _check_rows([top], frozenset(TOP_FIELDS) | {"edges"}, frozenset(), lambda _: "")
+    _check_rows([top], frozenset(TOP_FIELDS) | {"edges", "spectrum"}, frozenset({"spectrum"}), lambda _: "")
     numbers = {key: _number(top, key, field) for key, field in TOP_FIELDS.items()}
     edges = _list_of_rows(top["edges"], "edges")
     _check_rows(edges, frozenset(EDGE_FIELDS) | {"id", "ues", "sketch"}, _EDGE_OPTIONAL, _edge_place)
@@ -41,7 +43,9 @@ def problem_from_json(source: str | bytes | Mapping[str, Any]) -> RoundProblem:
     first = np.concatenate(([0], np.cumsum([len(group) for group in groups])))
     ue_place = _ue_places(first)
     _check_rows(ues, frozenset(UE_FIELDS) | {"id"}, _UE_OPTIONAL, ue_place)
-    return _assemble(numbers, edges, ues, first=first, ue_place=ue_place)
+    problem = _assemble(numbers, edges, ues, first=first, ue_place=ue_place)
+    spectrum = known_spectrum(top.get("spectrum", "fixed"))
+    return problem if spectrum == "fixed" else replace(problem, spectrum=spectrum, trusted=True)
 
 
 def _assemble(

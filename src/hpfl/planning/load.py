@@ -189,13 +189,12 @@ def _phase_sums(load: Load, phase_slack_s: FloatArray) -> tuple[FloatArray, Floa
         for total, part in zip(sums, parts, strict=True):
             total[..., load.fed[segments]] = part
 
-    for_each_chunk(load, add)
+    for_each_chunk(len(load.chunks), add)
     return sums
 
 
-def for_each_chunk(load: Load, work: Callable[[int], None]) -> None:
-    """Call `work` with the number of every chunk, two at a time where there are many; chunks must not overlap."""
-    count = len(load.chunks)
+def for_each_chunk(count: int, work: Callable[[int], None]) -> None:
+    """Call `work` with the number of each of `count` chunks, two at a time where they are many; none may overlap."""
     if count < _CHUNKS_FOR_TWO:
         for chunk in range(count):
             work(chunk)

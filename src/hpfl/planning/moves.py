@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.planning.hops import Tables, hop_seconds, hops_of
 from hpfl.planning.lines import Lines, tangents
 from hpfl.planning.load import Load, load_of
+from hpfl.planning.problem import RoundProblem
 from hpfl.planning.set_choice import Incumbent, SetChoice
 from hpfl.planning.solo import solo_slack_s
 
@@ -30,15 +32,20 @@ def descend(best: Incumbent, *, most_moves: int) -> None:
 def alternate(best: Incumbent) -> None:
     """Descend from the best set that takes edges by value per Hz at some deadline."""
     best.look_at(best.task.most_valuable())
-    for scheduled in _starts(best.task, best.best.round_latency_s):
+    for scheduled in _starts(best.task, hop_seconds(best.task.problem, best.best)):
         best.look_at(scheduled)
     descend(best, most_moves=MOST_MOVES)
 
 
-def lines_around(task: SetChoice, latency_s: float) -> Lines:
-    """Lines that touch around a deadline, and one so late that every edge has its own."""
-    load = load_of(task.problem, task.allowed)
-    around_s = latency_s if latency_s > 0 else _earliest_s(load, task.problem.bandwidth_hz)
+def tables_around(task: SetChoice, seconds: tuple[float, ...]) -> Tables:
+    """Lines that touch around a deadline of each hop, and one so late that every edge has its own."""
+    hops = zip(hops_of(task.problem), seconds, strict=True)
+    return Tables(tuple(_lines_around(task, hop, latency_s) for hop, latency_s in hops), task.problem.bandwidth_hz)
+
+
+def _lines_around(task: SetChoice, hop: RoundProblem, latency_s: float) -> Lines:
+    load = load_of(hop, task.allowed)
+    around_s = latency_s if latency_s > 0 else _earliest_s(load, hop.bandwidth_hz)
     late_s = 2.0 * max(float(load.least_s.max(initial=0.0)), 2.0 * around_s)
     points_s = np.append(_AROUND * around_s, late_s)
     return _touching(task, load, points_s)
@@ -55,28 +62,43 @@ def _earliest_s(load: Load, bandwidth_hz: float) -> float:
     return float((load.least_s + solo_slack_s(load, bandwidth_hz)[0]).min())
 
 
-def _starts(task: SetChoice, latest_s: float) -> list[BoolArray]:
+def _starts(task: SetChoice, latest_s: tuple[float, ...]) -> list[BoolArray]:
     """At each of several deadlines the best set that takes edges in order of value per Hz, judged by the lines."""
-    load = load_of(task.problem, task.allowed)
-    earliest_s = _earliest_s(load, task.problem.bandwidth_hz)
-    points_s = np.geomspace(earliest_s, max(latest_s, earliest_s), _STARTS)
-    lines = _touching(task, load, points_s)
-    return [_by_worth(task, lines, float(deadline_s)) for deadline_s in points_s]
+    made = [_lines_up_to(task, hop, last_s) for hop, last_s in zip(hops_of(task.problem), latest_s, strict=True)]
+    return [_by_worth(task, tuple(made), index) for index in range(_STARTS)]
 
 
-def _by_worth(task: SetChoice, lines: Lines, deadline_s: float) -> BoolArray:
-    """The best set that takes allowed edges by value per Hz; those too slow for the deadline come last."""
-    need_hz = np.maximum(lines.intercept - lines.slope * deadline_s, 0.0).max(axis=0)
+def _lines_up_to(task: SetChoice, hop: RoundProblem, latest_s: float) -> Lines:
+    load = load_of(hop, task.allowed)
+    earliest_s = _earliest_s(load, hop.bandwidth_hz)
+    return _touching(task, load, np.geomspace(earliest_s, max(latest_s, earliest_s), _STARTS))
+
+
+def _by_worth(task: SetChoice, hops: tuple[Lines, ...], index: int) -> BoolArray:
+    """The best set that takes allowed edges by value per Hz; those too slow for the deadlines come last.
+
+    The deadlines are the points `index` of each hop's lines.
+    """
+    need_hz, in_time = np.zeros(task.values.size), np.ones(task.values.size, dtype=np.bool_)
+    for lines in hops:
+        deadline_s = float(lines.points_s[index])
+        need_hz = need_hz + np.maximum(lines.intercept - lines.slope * deadline_s, 0.0).max(axis=0)
+        in_time &= lines.least_s < deadline_s
     worth = task.values / (need_hz + 1e-9 * task.problem.bandwidth_hz)
-    worth = np.where(task.allowed, np.where(lines.least_s < deadline_s, worth, -1.0), -np.inf)
+    worth = np.where(task.allowed, np.where(in_time, worth, -1.0), -np.inf)
     order = np.argsort(-np.where(task.must, np.inf, worth), kind="stable")[: task.most]
-    sums = np.cumsum(lines.intercept[:, order], axis=1), np.cumsum(lines.slope[:, order], axis=1)
-    latency_s = np.maximum(_crossing(*sums, task.problem.bandwidth_hz), np.maximum.accumulate(lines.least_s[order]))
+    latency_s = sum(_growing_s(lines, order, task.problem.bandwidth_hz) for lines in hops)
     cost = task.latency_weight * latency_s - np.cumsum(task.values[order])
     size = task.least + int(np.argmin(cost[task.least - 1 :]))
     chosen = np.zeros(task.must.size, dtype=np.bool_)
     chosen[order[:size]] = True
     return chosen
+
+
+def _growing_s(lines: Lines, order: IntArray, bandwidth_hz: float) -> FloatArray:
+    """When sets that take one more edge of `order` after the other could finish."""
+    sums = np.cumsum(lines.intercept[:, order], axis=1), np.cumsum(lines.slope[:, order], axis=1)
+    return np.maximum(_crossing(*sums, bandwidth_hz), np.maximum.accumulate(lines.least_s[order]))
 
 
 def _crossing(intercept: FloatArray, slope: FloatArray, bandwidth_hz: float) -> FloatArray:
@@ -88,9 +110,9 @@ def _crossing(intercept: FloatArray, slope: FloatArray, bandwidth_hz: float) -> 
 def _moves(best: Incumbent) -> Iterator[BoolArray]:
     """Sets one move away that may be better than the best, most promising first."""
     scheduled = best.best.scheduled
-    lines = lines_around(best.task, best.best.round_latency_s)
-    leaving, entering = _candidates(best, lines)
-    cost = _move_costs(best, lines, leaving, entering)
+    tables = tables_around(best.task, hop_seconds(best.task.problem, best.best))
+    leaving, entering = _candidates(best, tables)
+    cost = _move_costs(best, tables, leaving, entering)
     for index in np.argsort(cost, axis=None, kind="stable"):
         if cost.flat[index] >= best.cutoff:
             return
@@ -100,33 +122,43 @@ def _moves(best: Incumbent) -> Iterator[BoolArray]:
         yield moved[:-1]
 
 
-def _candidates(best: Incumbent, lines: Lines) -> tuple[IntArray, IntArray]:
+def _candidates(best: Incumbent, tables: Tables) -> tuple[IntArray, IntArray]:
     """Edges that may leave and may enter, the least and the most worth their Hz; one past the last stands for none."""
     task, scheduled = best.task, best.best.scheduled
-    hz = (lines.intercept - lines.slope * best.best.round_latency_s).max(axis=0)
-    score = task.values - task.latency_weight * best.best.price_s_per_hz * hz
+    score, price = task.values, task.latency_weight * best.best.price_s_per_hz / len(tables.hops)
+    for lines, latency_s in zip(tables.hops, hop_seconds(task.problem, best.best), strict=True):
+        score = score - price * (lines.intercept - lines.slope * latency_s).max(axis=0)
     leaving, entering = np.flatnonzero(scheduled & ~task.must), np.flatnonzero(task.allowed & ~scheduled)
     leaving = leaving[np.argsort(score[leaving], kind="stable")[:_CANDIDATES]]
     entering = entering[np.argsort(-score[entering], kind="stable")[:_CANDIDATES]]
     return np.append(leaving, score.size), np.append(entering, score.size)
 
 
-def _move_costs(best: Incumbent, lines: Lines, leaving: IntArray, entering: IntArray) -> FloatArray:
+def _move_costs(best: Incumbent, tables: Tables, leaving: IntArray, entering: IntArray) -> FloatArray:
     """A bound on the objective after each move, by edge that leaves and edge that enters; infinite if not allowed."""
     task, scheduled = best.task, best.best.scheduled
-    least_s = np.append(lines.least_s, 0.0)
-    cost = np.broadcast_to(least_s[entering], (leaving.size, entering.size)).copy()
-    for intercept, slope in zip(lines.intercept, lines.slope, strict=True):
-        a, m = np.append(intercept, 0.0), np.append(slope, 0.0)
-        hz = a[:-1][scheduled].sum() - a[leaving][:, None] + a[entering] - task.problem.bandwidth_hz
-        rate = m[:-1][scheduled].sum() - m[leaving][:, None] + m[entering]
-        crossing_s = np.divide(hz, rate, out=np.zeros_like(hz), where=rate > 1e-12 * m.max())
-        np.maximum(cost, crossing_s, out=cost)
+    seconds = sum(_move_seconds(lines, scheduled, (leaving, entering), tables.bandwidth_hz) for lines in tables.hops)
     values = np.append(task.values, 0.0)
     worth = values[:-1][scheduled].sum() - values[leaving][:, None] + values[entering]
-    cost = task.latency_weight * cost - worth
+    cost = np.asarray(task.latency_weight * seconds - worth)
     size = int(scheduled.sum())
     cost[-1, :-1] = np.where(size < task.most, cost[-1, :-1], np.inf)
     cost[:-1, -1] = np.where(size > task.least, cost[:-1, -1], np.inf)
     cost[-1, -1] = np.inf
-    return np.asarray(cost)
+    return cost
+
+
+def _move_seconds(
+    lines: Lines, scheduled: BoolArray, moves: tuple[IntArray, IntArray], bandwidth_hz: float
+) -> FloatArray:
+    """A time before which one hop cannot be over after each move."""
+    leaving, entering = moves
+    least_s = np.append(lines.least_s, 0.0)
+    seconds = np.broadcast_to(least_s[entering], (leaving.size, entering.size)).copy()
+    for intercept, slope in zip(lines.intercept, lines.slope, strict=True):
+        a, m = np.append(intercept, 0.0), np.append(slope, 0.0)
+        hz = a[:-1][scheduled].sum() - a[leaving][:, None] + a[entering] - bandwidth_hz
+        rate = m[:-1][scheduled].sum() - m[leaving][:, None] + m[entering]
+        crossing_s = np.divide(hz, rate, out=np.zeros_like(hz), where=rate > 1e-12 * m.max())
+        np.maximum(seconds, crossing_s, out=seconds)
+    return seconds

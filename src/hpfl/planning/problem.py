@@ -16,6 +16,10 @@ from hpfl.records import PER_EDGE, PER_UE, Index, taken
 from hpfl.rng import Stream
 
 Memory = Mapping[str, Any]
+Spectrum = Literal["fixed", "phased"]
+"""How links share the band: for the whole round (the paper's C2), or anew in each phase (docs/planning.md)."""
+Certificate = Literal["fixed", "one switch", "own switches"]
+"""Which bandwidths over time a bound speaks of: constant ones, one switch for all edges, or each edge at its own."""
 APPLIED = "applied"
 """In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
 
@@ -46,6 +50,7 @@ class RoundProblem(_LikeLinks):
     sketches: FloatArray | None = field(default=None, metadata=PER_EDGE)
     overhead_s: float = 0.0  # what the round takes before and beside its uploads, whoever is scheduled
     renewal_s: FloatArray | None = field(default=None, metadata=PER_EDGE)  # to compute on a new model, where first
+    spectrum: Spectrum = "fixed"
     edge_ids: tuple[str, ...] | None = field(default=None, metadata=PER_EDGE)
     ue_ids: tuple[str, ...] | None = field(default=None, metadata=PER_UE)
     trusted: InitVar[bool] = False
@@ -118,7 +123,11 @@ class RoundProblem(_LikeLinks):
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Powers and times of an allotment; NaN times and no power for links of edges left out."""
+    """Powers and times of an allotment; NaN times and no power for links of edges left out.
+
+    `edge_compute_s` is when the first of an edge's UEs can transmit. `switch_s` is there where the band is shared anew
+    in each phase (spectrum `phased`): seconds after the plan at which an edge's backhaul begins at the earliest.
+    """
 
     ue_power_w: FloatArray = field(metadata=PER_UE)
     upload_s: FloatArray = field(metadata=PER_UE)
@@ -126,6 +135,7 @@ class Times:
     edge_phase_s: FloatArray = field(metadata={**PER_EDGE, "absent": np.nan})
     latency_s: FloatArray = field(metadata={**PER_EDGE, "absent": np.nan})
     round_latency_s: float
+    edge_compute_s: FloatArray | None = field(default=None, metadata={**PER_EDGE, "absent": np.nan})
     switch_s: FloatArray | None = field(default=None, metadata={**PER_EDGE, "absent": np.nan})
 
 
@@ -140,10 +150,11 @@ else:
 class Allocation(_LikeTimes):
     """Bandwidth of a set and what it yields; 0 Hz and NaN times for edges left out.
 
-    An exact one (`allocate`) has more to say. No bandwidth lets the set finish before `least_latency_s`, which is less
-    than its latency by the share `latency_gap`. `price_s_per_hz` is `-dO/dB`; `edge_weight` and `ue_weight` are the
-    multipliers of the deadlines: the part of `O` that one second less of work on that edge's backhaul, or by that UE,
-    would save.
+    An exact one (`allocate`) has more to say. No bandwidth of its class (`certificate`) lets the set finish before
+    `least_latency_s`, which is less than its latency by the share `latency_gap`. `price_s_per_hz` is `-dO/dB`;
+    `edge_weight` and `ue_weight` are the multipliers of the deadlines: the part of `O` that one second less of work on
+    that edge's backhaul, or by that UE, would save. Before `any_time_least_s` no bandwidth over time whatever lets the
+    set finish, where that was asked for (0: it was not).
     """
 
     scheduled: BoolArray = field(metadata={**PER_EDGE, "absent": False})
@@ -155,6 +166,8 @@ class Allocation(_LikeTimes):
     price_s_per_hz: float = 0.0
     edge_weight: FloatArray | None = field(default=None, metadata={**PER_EDGE, "absent": 0.0})
     ue_weight: FloatArray | None = field(default=None, metadata=PER_UE)
+    certificate: Certificate = "fixed"
+    any_time_least_s: float = 0.0
 
     if TYPE_CHECKING:
 
@@ -176,6 +189,7 @@ class Plan(_LikeAllocation):
     array by array (`scheduled`, `upload_s`). `step_scale` multiplies the outer step; `broadcast` is who should hear of
     the new model, where the configuration leaves that open (None: no wish), where that is "all" only those that `hears`
     marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated.
+    `broadcast_s` is what the broadcast after the step is expected to take.
     """
 
     planner: str
@@ -188,10 +202,30 @@ class Plan(_LikeAllocation):
     broadcast: Literal["scheduled", "all"] | None = None
     hears: BoolArray | None = field(default=None, metadata={**PER_EDGE, "absent": True})
     noise_scale: float | None = None
+    broadcast_s: float = 0.0
 
     if TYPE_CHECKING:
 
         def __init__(self, **given: Any) -> None: ...
+
+    @property
+    def phases_s(self) -> dict[str, float]:
+        """Seconds of the round by phase, on the edge that finishes last: they add up to its latency and the broadcast.
+
+        It computes until the first of its UEs can transmit; access lasts until its backhaul begins.
+        """
+        if not self.scheduled.any():
+            return {"compute": 0.0, "access": 0.0, "backhaul": 0.0, "broadcast": self.broadcast_s}
+        last = int(np.nanargmax(np.where(self.scheduled, self.latency_s, np.nan)))
+        sent_s = float(self.latency_s[last] - self.edge_upload_s[last])
+        compute_s = 0.0 if self.edge_compute_s is None else min(float(self.edge_compute_s[last]), sent_s)
+        backhaul_s = float(self.edge_upload_s[last])
+        return {
+            "compute": compute_s,
+            "access": sent_s - compute_s,
+            "backhaul": backhaul_s,
+            "broadcast": self.broadcast_s,
+        }
 
     def of_ues(self, order: Index) -> "Plan":
         """The same plan with these UEs, in this order."""

@@ -20,6 +20,7 @@ from hpfl.planning.rules import (
     Field,
     ProblemError,
     as_float,
+    known_spectrum,
     shown,
 )
 from hpfl.records import counted
@@ -63,6 +64,7 @@ def usable(problem: Any) -> dict[str, Any]:
         if entry.name not in _APART and not (value is None and entry.default is None):
             made[entry.name] = _each(entry.name, value, *whom[entry.metadata["per"]])
     made["sketches"] = _sketches(problem.sketches, K)
+    made["spectrum"] = known_spectrum(problem.spectrum)
     made["edge_ids"] = _ids("edge_ids", problem.edge_ids, np.zeros(K, dtype=np.int64))
     made["ue_ids"] = _ids("ue_ids", problem.ue_ids, made["edge_of_ue"])
     return made

@@ -11,8 +11,10 @@ import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.bandwidth import allocate
+from hpfl.planning.hops import Tables, hop_seconds, hops_of
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
+from hpfl.planning.problem import RoundProblem
 from hpfl.planning.set_choice import SetChoice
 from hpfl.planning.solo import solo_slack_s
 
@@ -32,27 +34,32 @@ Score = Callable[[BoolArray], FloatArray]
 class Seconds:
     """How long a round with each of many sets takes, nearly; `overhead_s` comes on top of every one."""
 
-    lines: Lines | None
-    bandwidth_hz: float
+    tables: Tables
     overhead_s: float
 
     def __call__(self, sets: BoolArray) -> FloatArray:
         """Seconds for each row of `sets`."""
-        uploads_s = np.zeros(len(sets)) if self.lines is None else self.lines.least_latency_s(sets, self.bandwidth_hz)
+        uploads_s = self.tables.least_latency_s(sets) if self.tables.hops else np.zeros(len(sets))
         return np.maximum(self.overhead_s + uploads_s, _SHORTEST_S)
 
 
 def seconds_of(task: SetChoice) -> Seconds:
-    """The table of a round, from the fastest edge alone to all edges together."""
+    """The table of a round, from the fastest edge alone to all edges together; under phases, one for each hop."""
     problem = task.problem
-    load = load_of(problem, task.allowed)
-    lines = None
-    if load.edges.size:
-        low_s = float((load.least_s + solo_slack_s(load, problem.bandwidth_hz, tolerance=1e-2)[0]).min())
-        high_s = allocate(problem, task.allowed).round_latency_s
-        marks_s = np.geomspace(low_s, max(high_s, 1.001 * low_s), _CELLS + 1)
-        lines = tabulate(load, task.allowed, (marks_s[:-1], marks_s[1:]), bandwidth_hz=problem.bandwidth_hz)
-    return Seconds(lines=lines, bandwidth_hz=problem.bandwidth_hz, overhead_s=problem.overhead_s)
+    longest_s = hop_seconds(problem, allocate(problem, task.allowed))
+    made = (_lines(task, hop, high_s) for hop, high_s in zip(hops_of(problem), longest_s, strict=True))
+    hops = tuple(lines for lines in made if lines is not None)
+    return Seconds(tables=Tables(hops, problem.bandwidth_hz), overhead_s=problem.overhead_s)
+
+
+def _lines(task: SetChoice, hop: RoundProblem, high_s: float) -> Lines | None:
+    """The table of one hop, which takes `high_s` with all edges; None where nobody has anything to send."""
+    load = load_of(hop, task.allowed)
+    if not load.edges.size:
+        return None
+    low_s = float((load.least_s + solo_slack_s(load, hop.bandwidth_hz, tolerance=1e-2)[0]).min())
+    marks_s = np.geomspace(low_s, max(high_s, 1.001 * low_s), _CELLS + 1)
+    return tabulate(load, task.allowed, (marks_s[:-1], marks_s[1:]), bandwidth_hz=hop.bandwidth_hz)
 
 
 def typical_seconds(task: SetChoice, seconds: Seconds) -> tuple[FloatArray, FloatArray]:

@@ -118,6 +118,13 @@ def column(values: Sequence[object], field: Field, place: PlaceName) -> FloatArr
     return numbers
 
 
+def known_spectrum(value: object) -> Any:
+    """How the band is shared, if it is a way that there is."""
+    if value not in ("fixed", "phased"):
+        raise ProblemError(f'spectrum is {shown(value)}; it must be "fixed" or "phased"')
+    return value
+
+
 def shown(value: object) -> str:
     """A value as it stood in the problem, on one line and not too long."""
     try:

@@ -16,18 +16,21 @@ def stretches(state: TrainState, plan: Plan, progress: Progress, active: BoolArr
     """What the active edges did from the plan to the aggregation, without gaps or overlaps.
 
     An edge computes until the first of its UEs can transmit (all have computed, where it was not called), uploads until
-    its phase ends, sends on its backhaul until it is settled, and waits for the rest.
+    its phase ends, waits until its backhaul begins, sends on it until it is settled, and waits for the rest.
     """
     marks, end_s, called = progress.marks, progress.latency_s, plan.scheduled & active
     computed_s = np.minimum(marks.computed_s, end_s)
     delivered_s = np.clip(np.where(called, marks.delivered_s, computed_s), computed_s, end_s)
+    sending_s = np.clip(np.where(called, marks.sending_s, computed_s), delivered_s, end_s)
     settled_s = np.clip(np.where(called, marks.settled_s, computed_s), delivered_s, end_s)
+    sending_s = np.minimum(sending_s, settled_s)
     zero, none = np.zeros(called.size), np.zeros(called.size)
     last_s = np.full(called.size, end_s)
     parts = [
         _part(COMPUTE, state, (zero, computed_s), none, active),
         _part(UPLOAD, state, (computed_s, delivered_s), marks.ue_bits, called),
-        _part(BACKHAUL, state, (delivered_s, settled_s), marks.edge_bits, called),
+        _part(WAITING, state, (delivered_s, sending_s), none, called),
+        _part(BACKHAUL, state, (sending_s, settled_s), marks.edge_bits, called),
         _part(WAITING, state, (settled_s, last_s), none, active),
     ]
     return joined(state.round + 1, parts)

@@ -1,7 +1,8 @@
 """An interval while bandwidths and gains stay: when everything will happen, and where it stands at a time.
 
-A UE computes, then transmits; its edge's backhaul starts when all its UEs' updates are there or given up. Every
-quantity is a closed form of what is left, so no step size enters.
+A UE computes, then transmits; its edge's backhaul starts when all its UEs' updates are there or given up, and where the
+band is shared anew in each phase not before its switch. Every quantity is a closed form of what is left, so no step
+size enters.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.channel import Gains
 from hpfl.network.cutoff import cut_s
 from hpfl.network.latency import rate_bps
+from hpfl.planning.spectrum import backhaul_starts_s, is_one_switch
 from hpfl.training.clock import Span
 
 _HAIR = 2.0**-52  # of the bits before: what an upload has left that ends one rounding after the interval
@@ -33,7 +35,8 @@ class Forecast:
     """When things will happen, in seconds from now; infinite where nothing is planned.
 
     `ends_s` are the UEs' deliveries, `cut_s` when their edge stops waiting for them, `phase_s` the edges' phases,
-    `settled_s` the arrival of an edge's update, or the moment it is clear that there will be none (`empty`).
+    `starts_s` their backhauls' beginnings, `settled_s` the arrival of an edge's update, or the moment it is clear that
+    there will be none (`empty`).
     """
 
     sends: BoolArray
@@ -45,6 +48,7 @@ class Forecast:
     edge_rate_bps: FloatArray
     edge_upload_s: FloatArray
     phase_s: FloatArray
+    starts_s: FloatArray
     settled_s: FloatArray
     empty: BoolArray
 
@@ -60,8 +64,8 @@ class Moved:
     edge_bits: FloatArray
 
 
-def course_of(interval: Span, left: Left, gains: Gains, *, deadline_s: float) -> Forecast:
-    """The course of a plan from what is left; `deadline_s` from now on, 0 for none."""
+def course_of(interval: Span, left: Left, gains: Gains, *, deadline_s: float, elapsed_s: float = 0.0) -> Forecast:
+    """The course of a plan made `elapsed_s` ago from what is left; `deadline_s` from now on, 0 for none."""
     links, plan = interval.links, interval.plan
     called, edge_of = plan.scheduled, links.edge_of_ue
     sends = called[edge_of] & (left.ue_bits > 0) & ~left.lost
@@ -76,7 +80,8 @@ def course_of(interval: Span, left: Left, gains: Gains, *, deadline_s: float) ->
     edge_rate = rate_bps(plan.edge_bandwidth_hz, links.edge_power_w * (gains[1] / links.edge_noise_w_per_hz))
     edge_upload_s = _seconds(left.edge_bits, edge_rate, called & (left.edge_bits > 0))
     empty = called & ~_anybody(left.heard | (sends & ~late & ~_fails(interval)), edge_of, called.size)
-    settled_s = np.where(called, np.where(empty, phase_s, phase_s + edge_upload_s), np.inf)
+    starts_s = _starts_s(interval, phase_s, left.edge_bits, elapsed_s)
+    settled_s = np.where(called, np.where(empty, phase_s, starts_s + edge_upload_s), np.inf)
     return Forecast(
         sends=sends,
         late=late,
@@ -87,6 +92,7 @@ def course_of(interval: Span, left: Left, gains: Gains, *, deadline_s: float) ->
         edge_rate_bps=edge_rate,
         edge_upload_s=edge_upload_s,
         phase_s=phase_s,
+        starts_s=starts_s,
         settled_s=settled_s,
         empty=empty,
     )
@@ -102,7 +108,7 @@ def moved(interval: Span, left: Left, course: Forecast, seconds: float) -> Moved
     air_s = np.where(done, course.upload_s, np.where(course.sends, on_air_s, 0.0))
     ue_sent = _sent(left.ue_bits, course.ue_rate_bps, air_s, done)
     arrives = interval.plan.scheduled & ~course.empty & (course.settled_s <= seconds)
-    edge_air_s = np.clip(seconds - course.phase_s, 0.0, np.where(course.empty, 0.0, course.edge_upload_s))
+    edge_air_s = np.clip(seconds - course.starts_s, 0.0, np.where(course.empty, 0.0, course.edge_upload_s))
     edge_sent = _sent(left.edge_bits, course.edge_rate_bps, edge_air_s, arrives)
     return Moved(
         left=Left(
@@ -117,6 +123,22 @@ def moved(interval: Span, left: Left, course: Forecast, seconds: float) -> Moved
         ue_bits=ue_sent,
         edge_bits=edge_sent,
     )
+
+
+def _starts_s(interval: Span, phase_s: FloatArray, edge_bits: FloatArray, elapsed_s: float) -> FloatArray:
+    """When backhauls begin, from now on. One switch comes when the last of the called edges' phases is over.
+
+    So it does where gains change or UEs are cut off, and links never use more than the band. An edge that switches at a
+    moment of its own waits for that, and for the phases of those that were to switch before it.
+    """
+    called, switch_s = interval.plan.scheduled, interval.plan.switch_s
+    if switch_s is None:
+        return phase_s
+    if is_one_switch(switch_s, called):
+        return backhaul_starts_s(phase_s, np.full(phase_s.size, np.max(phase_s[called], initial=0.0)), edge_bits > 0)
+    before = called & (switch_s <= switch_s[:, None])
+    over_s = np.max(np.where(before, phase_s, 0.0), axis=1, initial=0.0)
+    return backhaul_starts_s(over_s, switch_s - elapsed_s, edge_bits > 0)
 
 
 def _seconds(bits: FloatArray, rate: FloatArray, sends: BoolArray) -> FloatArray:

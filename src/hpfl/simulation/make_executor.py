@@ -89,6 +89,7 @@ def _sketching(config: Experiment, num_parameters: int, streams: Streams, device
         bandwidth_hz=config.network.bandwidth_hz,
         backhaul=config.network.backhaul,
         importance=config.planning.importance == "sketch",
+        spectrum=config.network.spectrum,
     )
 
 

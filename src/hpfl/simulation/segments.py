@@ -22,13 +22,14 @@ class _Tally:
     ue_bits: FloatArray
     edge_bits: FloatArray
     delivered_s: FloatArray
+    sending_s: FloatArray
     settled_s: FloatArray
 
     @staticmethod
     def none(num_ues: int, num_edges: int) -> "_Tally":
         """Nothing done, nothing happened."""
         ues, edges, never = np.zeros(num_ues), np.zeros(num_edges), np.full(num_edges, np.inf)
-        return _Tally(ues, ues, ues, edges, never, never)
+        return _Tally(ues, ues, ues, edges, never, never, never)
 
     def and_then(self, step: Moved, course: Forecast, elapsed_s: float, seconds: float) -> "_Tally":
         """With one more segment, which began `elapsed_s` after the plan."""
@@ -38,6 +39,7 @@ class _Tally:
             self.ue_bits + step.ue_bits,
             self.edge_bits + step.edge_bits,
             _marked(self.delivered_s, course.phase_s, elapsed_s, seconds),
+            _marked(self.sending_s, course.starts_s, elapsed_s, seconds),
             _marked(self.settled_s, course.settled_s, elapsed_s, seconds),
         )
 
@@ -50,7 +52,7 @@ def played(interval: Span, left: Left, settings: ClockSettings, memory: ClockMem
     while True:
         gains, until_s = _channel(interval, settings, segment)
         deadline_s = max(settings.deadline_s - elapsed_s, math.ulp(1.0)) if settings.deadline_s else 0.0
-        course = course_of(interval, left, gains, deadline_s=deadline_s)
+        course = course_of(interval, left, gains, deadline_s=deadline_s, elapsed_s=elapsed_s)
         firing = _firing(interval, course, settings)
         over = firing.at_s <= until_s - elapsed_s
         seconds = firing.at_s if over else until_s - elapsed_s
@@ -123,6 +125,7 @@ def _marks(interval: Span, start: Left, tally: _Tally, latency_s: float) -> Mark
     return Marks(
         computed_s=np.minimum(computed_s, latency_s),
         delivered_s=np.where(called, tally.delivered_s, np.inf),
+        sending_s=np.where(called, tally.sending_s, np.inf),
         settled_s=np.where(called, tally.settled_s, np.inf),
         ue_bits=np.bincount(edge_of, weights=tally.ue_bits, minlength=K).astype(np.float64),
         edge_bits=tally.edge_bits,

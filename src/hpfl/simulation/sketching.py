@@ -13,7 +13,7 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.energy import compute_j, transmit_j
 from hpfl.network.links import Links
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.problem import RoundProblem
+from hpfl.planning.problem import RoundProblem, Spectrum
 from hpfl.training.sketch import BITS_PER_FLOAT, Projection
 
 
@@ -34,6 +34,7 @@ class Sketching:
     bandwidth_hz: float
     backhaul: bool = True
     importance: bool = False
+    spectrum: Spectrum = "fixed"
 
     def sketches(self, updates: torch.Tensor) -> FloatArray:
         """Sketches [K, d] of the edges' updates [K, P]."""
@@ -46,12 +47,27 @@ class Sketching:
         if not sends.any():
             return Spent(seconds=0.0, bits=0.0, joules=np.zeros(sends.size))
         edge_bits = np.where(starts, bits if self.backhaul else 0.0, 0.0)
-        allocation = allocate(_round_of(links, np.where(sends, bits, 0.0), edge_bits, self.bandwidth_hz), starts)
+        allocation = allocate(self._round_of(links, np.where(sends, bits, 0.0), edge_bits), starts)
         air_j = transmit_j(allocation.ue_power_w, np.where(sends, allocation.upload_s, 0.0))
         return Spent(
             seconds=allocation.round_latency_s,
             bits=float(sends.sum() * bits + edge_bits.sum()),
             joules=np.where(sends, compute_j(links.compute_s, cpu_hz) + air_j, 0.0),
+        )
+
+    def _round_of(self, links: Links, ue_bits: FloatArray, edge_bits: FloatArray) -> RoundProblem:
+        K = edge_bits.size
+        return RoundProblem(
+            bandwidth_hz=self.bandwidth_hz,
+            rho=0.0,
+            phi=0.0,
+            max_edges=K,
+            staleness_bound=1,
+            links=replace(links, ue_bits=ue_bits, edge_bits=edge_bits, ue_energy_j=None),
+            importance=np.zeros(K),
+            staleness=np.zeros(K, dtype=np.int64),
+            spectrum=self.spectrum,
+            trusted=True,
         )
 
 
@@ -65,18 +81,3 @@ def slowest(seconds: FloatArray, edge_of_ue: IntArray, num_edges: int) -> FloatA
     longest = np.zeros(num_edges)
     np.maximum.at(longest, edge_of_ue, seconds)
     return longest
-
-
-def _round_of(links: Links, ue_bits: FloatArray, edge_bits: FloatArray, bandwidth_hz: float) -> RoundProblem:
-    K = edge_bits.size
-    return RoundProblem(
-        bandwidth_hz=bandwidth_hz,
-        rho=0.0,
-        phi=0.0,
-        max_edges=K,
-        staleness_bound=1,
-        links=replace(links, ue_bits=ue_bits, edge_bits=edge_bits, ue_energy_j=None),
-        importance=np.zeros(K),
-        staleness=np.zeros(K, dtype=np.int64),
-        trusted=True,
-    )

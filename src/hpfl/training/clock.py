@@ -56,13 +56,14 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Per edge, in seconds after the plan: when it began to upload, had its UEs' updates, and was settled.
+    """Per edge, in seconds after the plan: when it began to upload, had its UEs' updates, sent its own, and was settled.
 
     Infinite where that did not happen. `ue_bits` and `edge_bits` were carried meanwhile.
     """
 
     computed_s: FloatArray
     delivered_s: FloatArray
+    sending_s: FloatArray
     settled_s: FloatArray
     ue_bits: FloatArray
     edge_bits: FloatArray

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import BoolArray
-from hpfl.planning.problem import APPLIED, Memory, Plan, RoundProblem
+from hpfl.planning.problem import APPLIED, Memory, Plan, RoundProblem, Spectrum
 from hpfl.training.combine import Combine, Contribution, RuleState, combined, weighted_mean
 from hpfl.training.state import EdgeUpdate, Observation, TrainState
 
@@ -33,6 +33,7 @@ class CloudSettings:
     trigger: Literal["scheduled", "first"] = "scheduled"
     combine: Combine = weighted_mean
     staleness_discount: float = 0.0
+    spectrum: Spectrum = "fixed"
 
 
 def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
@@ -50,6 +51,7 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         sketches=observation.sketches,
         overhead_s=observation.spent_s,
         renewal_s=observation.renewal_s,
+        spectrum=settings.spectrum,
         trusted=True,
     )
 

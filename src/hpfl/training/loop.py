@@ -12,6 +12,7 @@ from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.planners import name_of
 from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.planning.rules import LARGEST
+from hpfl.planning.spectrum import most_hz
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose, remembered, step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
@@ -146,7 +147,7 @@ def _record(
         max_staleness=max(staleness, default=0),
         mean_staleness=float(np.mean(staleness)) if staleness else 0.0,
         importance=float(sum(update.importance for update in outcome.arrivals)),
-        bandwidth_used_hz=float(plan.ue_bandwidth_hz.sum() + plan.edge_bandwidth_hz.sum()),
+        bandwidth_used_hz=most_hz(observation.links, plan),
         uplink_bits=observation.spent_bits + outcome.uplink_bits,
         energy_j=float(_joules(observation, outcome).sum()),
         objective=plan.objective,
