@@ -10,6 +10,7 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hpfl.arrays import FloatArray, IntArray
@@ -29,6 +30,11 @@ class Stream:
         """Members `start .. start + count`, each uniform in [0, 1)."""
         first_block, skip = divmod(start, _WORDS_PER_BLOCK)
         return np.random.Generator(self._bits(first_block)).random(skip + count)[skip:]
+
+    def uniform32(self, count: int, start: int = 0) -> NDArray[np.float32]:
+        """The same in float32, two to a word: multiples of 2^-24."""
+        first_block, skip = divmod(start, 2 * _WORDS_PER_BLOCK)
+        return np.random.Generator(self._bits(first_block)).random(skip + count, dtype=np.float32)[skip:]
 
     def exponential(self, count: int, start: int = 0) -> FloatArray:
         """Unit-mean exponential draws (power gain of Rayleigh fading)."""

@@ -218,6 +218,6 @@ def test_a_side_field_has_bits_that_its_type_can_have() -> None:
         SideField("scale", torch.float32, 1, 16)
 
 
-def test_no_step_is_shipped_and_packages_bring_theirs_as_uplinks() -> None:
-    assert UPLINKS.names() == ()
+def test_codecs_are_shipped_and_packages_bring_other_steps_as_uplinks() -> None:
+    assert all(UPLINKS.part(name).traits["codec"] for name in UPLINKS.names() if UPLINKS.part(name).origin == "hpfl")
     assert UPLINKS.group == "hpfl.uplinks"

@@ -1,11 +1,13 @@
 """Models, personalised objectives and the gradients of many UEs at once."""
 
+from hpfl.learning import codecs as _codecs  # noqa: F401  fills the registry
 from hpfl.learning import methods as _methods  # noqa: F401  fills the registry
 from hpfl.learning import objectives as _objectives  # noqa: F401  fills the registry
 from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.cohort import Cohort
 from hpfl.learning.computes import Computes
 from hpfl.learning.counting import counted_passes
+from hpfl.learning.draws import Draws
 from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.faults import LearningError, NonFiniteUpdateError
 from hpfl.learning.kept import Kept
@@ -18,7 +20,7 @@ from hpfl.learning.objective import OBJECTIVES, Calculus, Gradient, LocalTrainin
 from hpfl.learning.precision import Products
 from hpfl.learning.recorded import RecordedCohort, make_cohort, recorded
 from hpfl.learning.task import ParameterSpec, Task, make_task
-from hpfl.learning.uplink import UPLINKS, Draws, Uplink, UplinkStep, row_norms
+from hpfl.learning.uplink import UPLINKS, Uplink, UplinkStep, row_norms
 
 __all__ = [
     "DEFAULT_METRICS",

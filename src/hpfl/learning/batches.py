@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
@@ -198,18 +199,22 @@ def drawn_index(uniform: FloatArray, sizes: IntArray) -> IntArray:
     return np.where(np.arange(width) < sizes[:, None], drawn, 0)
 
 
-def member_draws(stream: Stream, ues: IntArray, per_member: int) -> FloatArray:
-    """Uniform draws [u, per_member]: UE i owns words `i * per_member ..` of the stream, whoever else takes part."""
+def member_draws(stream: Stream, ues: IntArray, per_member: int, *, single: bool = False) -> NDArray[Any]:
+    """Uniform draws [u, per_member]: UE i owns words `i * per_member ..` of the stream, whoever else takes part.
+
+    `single` ones are float32 and take half a word each.
+    """
     members, back = np.unique(ues, return_inverse=True)
     longest_gap = min(_LONGEST_GAP, max(_MOST_SKIPPED // max(per_member, 1), 1))
     runs = np.split(members, np.flatnonzero(np.diff(members) > longest_gap) + 1)
-    parts = [_run_draws(stream, run, per_member) for run in runs if len(run)]
+    drawn = stream.uniform32 if single else stream.uniform
+    parts = [_run_draws(drawn, run, per_member) for run in runs if len(run)]
     return np.concatenate(parts)[back] if parts else np.empty((0, per_member))
 
 
-def _run_draws(stream: Stream, run: IntArray, per_member: int) -> FloatArray:
+def _run_draws(drawn: Callable[[int, int], NDArray[Any]], run: IntArray, per_member: int) -> NDArray[Any]:
     first, count = int(run[0]), int(run[-1] - run[0]) + 1
-    words = stream.uniform(count * per_member, first * per_member)
+    words = drawn(count * per_member, first * per_member)
     return words.reshape(count, per_member)[run - first]
 
 

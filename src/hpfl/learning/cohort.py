@@ -17,6 +17,7 @@ from hpfl.learning.batches import Batch, Samples, Segments
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
 from hpfl.learning.cohort_round import Answer, CohortRound, Request, reported
+from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, try_one
 from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.faults import LearningError
@@ -32,7 +33,7 @@ from hpfl.learning.precision import Products, check_computes, check_products, re
 from hpfl.learning.room import Trial
 from hpfl.learning.sending import Sending
 from hpfl.learning.task import Task
-from hpfl.learning.uplink import IDENTITY, Draws, Uplink
+from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.rng import Streams
 
 _MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic

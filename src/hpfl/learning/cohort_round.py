@@ -10,13 +10,13 @@ from torch import Tensor
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates
 from hpfl.learning.blocks import blocks
+from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, shares_of
 from hpfl.learning.faults import NonFiniteUpdateError
 from hpfl.learning.kept import Kept
 from hpfl.learning.local_batches import Drawn, LocalBatches
 from hpfl.learning.packing import Limit
 from hpfl.learning.sending import Sending
-from hpfl.learning.uplink import Draws
 from hpfl.rng import Streams
 
 

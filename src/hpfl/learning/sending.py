@@ -8,12 +8,13 @@ from torch import Tensor
 
 from hpfl.arrays import IntArray
 from hpfl.learning.batches import Batch
+from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Losses, Sums
 from hpfl.learning.faults import LearningError
 from hpfl.learning.kept import Kept
 from hpfl.learning.method import Method, num_travelling
 from hpfl.learning.task import ParameterSpec
-from hpfl.learning.uplink import Draws, Uplink
+from hpfl.learning.uplink import Uplink
 
 
 @dataclass(frozen=True)

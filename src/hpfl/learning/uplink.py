@@ -8,55 +8,28 @@ works entry by entry does; a sum over a row may not, for which there is `row_nor
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from hpfl.arrays import FloatArray, IntArray
-from hpfl.learning.batches import member_draws
+from hpfl.learning.draws import Draws
 from hpfl.learning.faults import LearningError, NonFiniteUpdateError
 from hpfl.learning.message import MessageError, Side, SideField, bytes_of, checked, num_bytes, parts_of
 from hpfl.registry import Registry
-from hpfl.rng import Stream, Streams, normal_quantiles
 
-_AT_ONCE = 1 << 20  # words drawn in one go, so that what lies beside the result stays small
 _STRETCH = 1024  # squares that a norm adds up at a time
 
 
-@dataclass(frozen=True)
-class Draws:
-    """The draws of some UEs in one round: addressed by (seed, purpose, key, UE), whoever else is in the chunk."""
-
-    streams: Streams
-    key: int
-    ues: IntArray  # [u]
-    device: torch.device
-    purpose: str = "uplink"
-
-    def of(self, name: str) -> "Draws":
-        """Draws of their own under a further name."""
-        return replace(self, purpose=f"{self.purpose}/{name}")
-
-    def uniform(self, count: int) -> Tensor:
-        """`count` numbers of each UE, uniform in [0, 1), [u, count] in float64; the same when asked again."""
-        return self._filled(count, lambda stream, ues: member_draws(stream, ues, count))
-
-    def normal(self, count: int) -> Tensor:
-        """The same, standard normal."""
-        return self._filled(count, lambda stream, ues: normal_quantiles(member_draws(stream, ues, count)))
-
-    def _filled(self, count: int, drawn: Callable[[Stream, IntArray], FloatArray]) -> Tensor:
-        result, stream = torch.empty(len(self.ues), count, dtype=torch.float64), self.streams.at(self.purpose, self.key)
-        step, into = max(_AT_ONCE // max(count, 1), 1), result.numpy()
-        for first in range(0, len(self.ues), step):
-            into[first : first + step] = drawn(stream, self.ues[first : first + step])
-        return result.to(self.device)
-
-
 class UplinkStep(Protocol):
-    """One step, for rows of UEs that know nothing of each other; a class derived from it need only say `encode`."""
+    """One step, for rows of UEs that know nothing of each other; a class derived from it need only say `encode`.
+
+    One that `feeds_back` has the chain keep what did not arrive, after this step and all behind it, and add it to the
+    next numbers: it encodes `u + e`, and then `e <- u + e - decoded`.
+    """
+
+    feeds_back: bool = False
 
     def length(self, n: int) -> int:
         """Numbers that it hands on of `n`."""
@@ -80,14 +53,22 @@ class UplinkStep(Protocol):
         """The numbers [u, n] that the receiver makes of what was handed on."""
         return numbers
 
+    def variance(self, numbers: Tensor) -> Tensor | None:
+        """`E |decoded - numbers|^2` of each row, [u] in float64, if that is known beforehand; None: one trial tells."""
+        return None
+
 
 UPLINKS: Registry[Callable[..., UplinkStep]] = Registry(
     "uplink step",
     plural="uplinks",
+    traits={"codec": False},
     called=(),
     made=("length", "side", "numbers_kept", "encode", "decode"),
 )
-"""What makes a step; one with options is called with the keyword `options`."""
+"""What makes a step; one with options is called with the keyword `options`.
+
+Trait `codec`: it makes an update fewer bits when that is sent, at a UE and again at its edge, and comes last in a row.
+"""
 
 
 @dataclass(frozen=True)
@@ -98,10 +79,47 @@ class _Link:
     step: UplinkStep
     n: int  # numbers it is given
     kept: slice  # its own among all that is kept
+    error: slice  # those before, which say what did not arrive, where it feeds back
 
     @property
     def side(self) -> tuple[SideField, ...]:
         return self.step.side(self.n)
+
+    @property
+    def feeds_back(self) -> bool:
+        return bool(self.error.stop > self.error.start)
+
+    def given(self, numbers: Tensor, kept: Tensor) -> Tensor:
+        """What it encodes: the numbers, and what did not arrive before."""
+        return numbers + kept[:, self.error] if self.feeds_back else numbers
+
+    def encoded(self, numbers: Tensor, kept: Tensor, draws: Draws) -> tuple[Tensor, Side, Tensor]:
+        """What it hands on, sends beside and keeps, checked."""
+        handed, side, own = self.step.encode(numbers, kept[:, self.kept], draws.of(self.purpose))
+        _check_rows(self.purpose, "hands on", handed, (len(numbers), self.step.length(self.n)), numbers.dtype)
+        _check_rows(self.purpose, "keeps", own, (len(numbers), self.kept.stop - self.kept.start), kept.dtype)
+        return handed, checked(side, self.side, len(numbers), self.purpose), own
+
+    def variance(self, numbers: Tensor, kept: Tensor, draws: Draws, *, last: bool) -> tuple[Tensor, Tensor]:
+        """Its own part, as it knows or as one trial tells, and what it hands on to the next."""
+        known = self.step.variance(numbers) if hasattr(self.step, "variance") else None
+        if known is not None and last:
+            return known, numbers
+        handed, side, _ = self.encoded(numbers, kept, draws)
+        if known is None:
+            left = numbers - self.step.decode(handed, side, self.n)
+            known = torch.linalg.vector_norm(left, dim=1, dtype=torch.float64).square()
+        return known, handed
+
+
+class _Coded(NamedTuple):
+    """Numbers that are left, side fields of each step, what is kept; what arrives from the step `until` on."""
+
+    numbers: Tensor
+    sides: list[Side]
+    kept: Tensor
+    made: Tensor | None = None
+    until: int = 0
 
 
 @dataclass(frozen=True)
@@ -134,12 +152,26 @@ class Uplink:
 
     def numbers_kept(self, n: int) -> int:
         """Numbers U that a UE keeps between rounds for updates of `n` numbers."""
-        return sum(step.numbers_kept(own) for own, (_, step) in zip(self._lengths(n), self.steps, strict=False))
+        links = self._links(n)
+        return links[-1].kept.stop if links else 0
 
     def send(self, updates: Tensor, kept: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
         """What arrives of updates [u, n], and what their UEs keep now, [u, U]."""
-        numbers, sides, kept = self._encoded(updates, kept, draws)
-        return self._decoded(numbers, sides, updates.shape[1]), kept
+        coded = self._encoded(updates, kept, draws)
+        return self._arrived(coded, self._links(updates.shape[1])), coded.kept
+
+    def variance(self, updates: Tensor, kept: Tensor, draws: Draws) -> Tensor:
+        """`E |arrived - (u + e)|^2` of updates [u, n], [u] in float64, before they are sent.
+
+        It is exact for one step that knows its own; behind a step that draws, it is that of what its draws will be.
+        """
+        links, numbers = self._links(updates.shape[1]), updates
+        total = torch.zeros(len(updates), dtype=torch.float64, device=updates.device)
+        for link in links:
+            numbers = link.given(numbers, kept)
+            own, numbers = link.variance(numbers, kept, draws, last=link is links[-1])
+            total += own
+        return total
 
     def num_bytes(self, n: int, dtype: torch.dtype = torch.float32) -> int:
         """Bytes of a message with an update of `n` numbers of a type."""
@@ -147,18 +179,18 @@ class Uplink:
 
     def to_bytes(self, update: Tensor, kept: Tensor, draws: Draws) -> tuple[bytes, Tensor]:
         """The message with one UE's update [n], and what it keeps now, [U]."""
-        numbers, sides, kept = self._encoded(update.unsqueeze(0), kept.unsqueeze(0), draws)
-        return bytes_of([link.side for link in self._links(len(update))], sides, numbers), kept[0]
+        coded = self._encoded(update.unsqueeze(0), kept.unsqueeze(0), draws)
+        return bytes_of([link.side for link in self._links(len(update))], coded.sides, coded.numbers), coded.kept[0]
 
     def from_bytes(self, data: bytes, n: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """The update [n] in a message; what is not one is refused with a `MessageError`."""
         sides, numbers = parts_of(data, [link.side for link in self._links(n)], self._left(n), dtype)
-        update = self._decoded(numbers.unsqueeze(0), sides, n)[0]
+        update = _decoded(numbers.unsqueeze(0), sides, self._links(n))[0]
         if not bool(torch.isfinite(update).all()):
             raise MessageError("an update came with a number that is not finite")
         return update
 
-    def _encoded(self, numbers: Tensor, kept: Tensor, draws: Draws) -> tuple[Tensor, list[Side], Tensor]:
+    def _encoded(self, numbers: Tensor, kept: Tensor, draws: Draws) -> "_Coded":
         if not bool(torch.isfinite(numbers).all()):
             raise NonFiniteUpdateError(
                 "an update to be sent is not finite; lower learning.inner_lr or learning.outer_lr"
@@ -166,30 +198,41 @@ class Uplink:
         _check_shape(
             "what UEs keep for their uplink is a tensor", kept, (len(numbers), self.numbers_kept(numbers.shape[1]))
         )
-        sides, rows = [], []
-        for link in self._links(numbers.shape[1]):
-            handed, side, own = link.step.encode(numbers, kept[:, link.kept], draws.of(link.purpose))
-            wanted = (len(numbers), link.step.length(link.n))
-            _check_rows(link.purpose, "hands on", handed, wanted, numbers.dtype)
-            _check_rows(link.purpose, "keeps", own, (len(numbers), link.kept.stop - link.kept.start), kept.dtype)
-            sides.append(checked(side, link.side, len(numbers), link.purpose))
+        sides, rows, links = list[Side](), list[Tensor](), self._links(numbers.shape[1])
+        feeding, whole = None, numbers
+        for link in links:
+            numbers = link.given(numbers, kept)
+            if link.feeds_back:
+                feeding, whole = link, numbers
+                rows.append(whole)  # stands for what is left of it
+            handed, side, own = link.encoded(numbers, kept, draws)
+            sides.append(side)
             rows.append(own)
             numbers = handed
-        return numbers, sides, torch.cat(rows, 1) if rows else kept
+        if feeding is None:
+            return _Coded(numbers, sides, torch.cat(rows, 1) if rows else kept)
+        at = links.index(feeding)
+        made = _decoded(numbers, sides[at:], links[at:])
+        rows[at] = whole - made
+        return _Coded(numbers, sides, torch.cat(rows, 1), made, at)
 
-    def _decoded(self, numbers: Tensor, sides: list[Side], n: int) -> Tensor:
-        for link, side in zip(reversed(self._links(n)), reversed(sides), strict=True):
-            dtype, wanted = numbers.dtype, (len(numbers), link.n)
-            numbers = link.step.decode(numbers, side, link.n)
-            _check_rows(link.purpose, "makes", numbers, wanted, dtype)
-        return numbers
+    @staticmethod
+    def _arrived(coded: "_Coded", links: list[_Link]) -> Tensor:
+        """What the receiver makes of it; what the sender has decoded itself is not decoded again."""
+        if coded.made is None:
+            return _decoded(coded.numbers, coded.sides, links)
+        return _decoded(coded.made, coded.sides[: coded.until], links[: coded.until])
 
     def _links(self, n: int) -> list[_Link]:
-        links, begin = [], 0
+        links, begin = list[_Link](), 0
         for own, (purpose, step) in zip(self._lengths(n), self.steps, strict=False):
-            end = begin + step.numbers_kept(own)
-            links.append(_Link(purpose, step, own, slice(begin, end)))
-            begin = end
+            feeds = bool(getattr(step, "feeds_back", False))
+            if feeds and any(link.feeds_back for link in links):
+                raise LearningError(f"the uplink step {purpose!r} feeds back what one before it feeds back; wanted one")
+            error = slice(begin, begin + (own if feeds else 0))
+            kept = slice(error.stop, error.stop + step.numbers_kept(own))
+            links.append(_Link(purpose, step, own, kept, error))
+            begin = kept.stop
         return links
 
     def _lengths(self, n: int) -> list[int]:
@@ -222,6 +265,15 @@ def row_norms(numbers: Tensor) -> Tensor:
         padding = -squares.shape[1] % width
         squares = torch.nn.functional.pad(squares, (0, padding)).view(len(squares), -1, width).sum(2)
     return squares.sqrt()
+
+
+def _decoded(numbers: Tensor, sides: list[Side], links: list[_Link]) -> Tensor:
+    """What some steps in a row make of what the last of them handed on."""
+    for link, side in zip(reversed(links), reversed(sides), strict=True):
+        dtype, wanted = numbers.dtype, (len(numbers), link.n)
+        numbers = link.step.decode(numbers, side, link.n)
+        _check_rows(link.purpose, "makes", numbers, wanted, dtype)
+    return numbers
 
 
 def _check_rows(purpose: str, does: str, rows: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> None:
