@@ -108,9 +108,15 @@ class Cloud:
             return False
         return bool(there) and there == ready | (there & side.gathering.failed) and not side.is_early
 
-    async def execute(self, orders: Mapping[int, tuple[Tag, Any]], deadline_s: float) -> dict[int, Delivered]:
-        """Send every edge its order and wait for the updates until the deadline; in order of arrival."""
+    async def execute(
+        self, orders: Mapping[int, tuple[Tag, Any]], deadline_s: float, *, coding: int = 0
+    ) -> dict[int, Delivered]:
+        """Send every edge its order and wait for the updates until the deadline; in order of arrival.
+
+        All are coded by one entry of the menu of codings.
+        """
         delivered = self._ways.delivered = {}
+        self._ways.coding = coding
         tags = {edge: tag.by(self._side.name) for edge, (tag, _) in orders.items()}
         asked = {edge: order for edge, (_, order) in orders.items()}
         await self._side.collect(asked, tags, at_once=max(len(asked), 1), within_s=deadline_s)

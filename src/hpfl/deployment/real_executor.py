@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray
 from hpfl.deployment.audit import Aggregated, Uploaded
+from hpfl.deployment.books import Books
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
@@ -21,15 +21,12 @@ from hpfl.deployment.orders import deadline_s, order_of
 from hpfl.deployment.round_costs import computed_j, delivered_j, sketch_bits, ues_of, upload_bits
 from hpfl.deployment.round_timing import Timing, timing_of
 from hpfl.deployment.settings import CloudNodeSettings
-from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector
+from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.planning.problem import Plan
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
-
-_DIGEST = "digest"  # of the model each edge holds, in the executor's memory between rounds
-
 
 @dataclass(frozen=True, kw_only=True)
 class EdgesObserved(Observation):
@@ -69,10 +66,10 @@ class DeployedExecutor:
         sketches = np.zeros((num_edges, sketch_width(self.links.config)))
         active = np.zeros(num_edges, dtype=np.bool_)
         renewal_s = np.zeros(num_edges)
-        base_round, digests = state.base_round.copy(), _digests(state).copy()
+        base_round = state.base_round.copy()
         for edge, one in held.items():
             active[edge], sketches[edge], base_round[edge] = True, one.sketch.values, one.tag.base_round
-            digests[edge], renewal_s[edge] = np.frombuffer(one.tag.base, dtype=np.uint8), one.sketch.took_s
+            renewal_s[edge] = one.sketch.took_s
         rebased = active & ~state.awaiting & (base_round != state.base_round)
         return EdgesObserved(
             held=held,
@@ -80,7 +77,7 @@ class DeployedExecutor:
             links=self.links.links(state.round, *ues_of(held)),
             pending=state.pending,
             importance=np.where(active, (sketches**2).sum(axis=1), 0.0),
-            clock={_DIGEST: digests},
+            clock=Books.of(state).holding(held).memory(),
             sketches=sketches,
             spent_s=spent_s,
             spent_bits=sketch_bits(self.links, held, state.round),
@@ -95,10 +92,13 @@ class DeployedExecutor:
         """Send the plan's orders and collect what arrives before its deadline."""
         assert isinstance(observation, EdgesObserved)  # what `observe` has returned
         held, links = observation.held, observation.links
-        chosen = [edge for edge in np.flatnonzero(plan.scheduled).tolist() if edge in held]
-        orders = {edge: order_of(self.settings, state.round, held[edge], links, plan) for edge in chosen}
+        books = Books.of(state.but(clock=observation.clock))
+        ready = {edge for edge, one in held.items() if one.tag.base_round >= books.edge_counted[edge]}
+        chosen = [edge for edge in np.flatnonzero(plan.scheduled).tolist() if edge in ready]  # no update counts twice
+        orders = {edge: order_of(self.settings, state.round, held[edge], links, plan, books) for edge in chosen}
         began = time.perf_counter()
-        came = self.loop.run(self.cloud.execute(orders, deadline_s(self.settings, plan.round_latency_s, steps=2)))
+        within_s = deadline_s(self.settings, plan.round_latency_s, steps=2)
+        came = self.loop.run(self.cloud.execute(orders, within_s, coding=plan.coding))
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
         scale = self.settings.time_scale
         self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale))
@@ -108,7 +108,7 @@ class DeployedExecutor:
             latency_s=measured_s,
             uplink_bits=upload_bits(self.links, came),
             joules=delivered_j(self.links, links, plan, came),
-            clock=observation.clock,
+            clock=books.taking(came).memory(),
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
             phases=stretches(self._times(state, observation, plan, measured_s), held, set(orders), came),
         )
@@ -138,9 +138,8 @@ class DeployedExecutor:
     def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
         """Send the new model to `edges`, whose updates are spent."""
         model = self._named(state)
-        digests = _digests(state).copy()
-        digests[edges] = np.frombuffer(model.tag.base, dtype=np.uint8)
-        after = received(state.but(clock={**state.clock, _DIGEST: digests}), edges)
+        told = Books.of(state).told(edges, model.tag.base)
+        after = received(state.but(clock={**state.clock, **told.memory()}), edges)
         self._published(after, model)
         self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist()))
         return after
@@ -167,7 +166,7 @@ class DeployedExecutor:
 
     def _published(self, state: TrainState, model: NamedModel) -> NamedModel:
         """Make a model the current one; updates on the model in an edge's books count too while they are fresh."""
-        digests, run = _digests(state), self.cloud.run
+        digests, run = Books.of(state).digest, self.cloud.run
         fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound) & digests.any(axis=1)
         allowed = {
             edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
@@ -214,11 +213,6 @@ class DeployedExecutor:
 def as_vector(params: torch.Tensor) -> Vector:
     """A flat tensor as an array."""
     return np.ascontiguousarray(params.detach().cpu().numpy())
-
-
-def _digests(state: TrainState) -> NDArray[np.uint8]:
-    known = state.clock.get(_DIGEST)
-    return np.zeros((len(state.base_round), DIGEST_BYTES), np.uint8) if known is None else known
 
 
 def _arrival(edge: int, came: Delivered) -> EdgeUpdate:

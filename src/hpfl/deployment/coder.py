@@ -1,0 +1,48 @@
+"""How a UE or an edge codes its update as it sends it: its own draws, and its own error on its own disk."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hpfl.deployment.checks import check_update
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.unsent import Unsent
+from hpfl.deployment.wire import Tag, Vector
+from hpfl.learning import Draws
+from hpfl.rng import Streams
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Codes the updates of one sender, whose `number` and `purpose` its draws are addressed by."""
+
+    work: SharedWork
+    purpose: str
+    number: int
+    unsent: Unsent
+
+    @staticmethod
+    def of(work: SharedWork, purpose: str, number: int, folder: str) -> "Coder":
+        """The coder of a node that keeps its files in a folder."""
+        return Coder(work, purpose, number, Unsent(Path(folder), work.sending.numbers_of_codec))
+
+    def codes(self, coding: int) -> bool:
+        """Whether an entry of the menu changes anything."""
+        return not self.work.updates.chain(coding).is_identity
+
+    def coded(self, update: Vector, tag: Tag, *, key: int, coding: int, counted: int) -> Vector:
+        """The message with an update [P] on the model of a tag; what is left unsent is written down before it is sent.
+
+        Refused where no parent would take what arrives of it.
+        """
+        row = self.unsent.before(tag, counted, self.work.updates.dtype)
+        message, left = self.work.updates.coded(update, row, self._draws(key), coding)
+        check_update(self.work.updates.decoded(message, coding), self.work.bounds)
+        self.unsent.put(tag, left)
+        return message
+
+    def _draws(self, key: int) -> Draws:
+        streams = Streams(self.work.config.training.seed)
+        return Draws(streams, key, np.array([self.number]), torch.device("cpu"), self.purpose)
