@@ -17,7 +17,7 @@ def plan_command(
     planner: Annotated[
         str,
         typer.Option(
-            help="joint, fastest, alternating, paper, full, random, shpfl, round-robin or random-cycle "
+            help="joint, fastest, alternating, paper, paper+p4, full, random, shpfl, round-robin or random-cycle "
             "(docs/planning.md)."
         ),
     ] = "joint",

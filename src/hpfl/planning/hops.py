@@ -1,4 +1,4 @@
-"""The hops of a round as problems of their own: one where Hz are fixed, two where the band is shared anew in each phase.
+"""The hops of a round as problems of their own: one where Hz are fixed, two where phases share the band in turn.
 
 Under spectrum `phased` with one switch a set takes as long as its UEs' uploads and its backhauls together, and neither
 knows of the other. What is tabulated of edges that share a band is therefore tabulated hop by hop, and added up.

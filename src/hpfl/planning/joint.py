@@ -1,5 +1,7 @@
 """Planner `joint`: the set and its bandwidth together (problem P2), with a bound no plan can beat."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray
@@ -43,6 +45,8 @@ def _most_important(task: SetChoice) -> Allocation:
     surely = task.must | (task.allowed & (task.values > last))
     tied = task.allowed & ~surely & (task.values == last)
     seats = task.most - int(surely.sum()) if last > 0 else max(0, 1 - int(surely.sum()))
+    if task.problem.spectrum == "phased":
+        return _fastest_with(task, surely, tied, seats)
     chosen = surely | _least(tied, seats, np.zeros(tied.size))
     allocation = allocate(task.problem, chosen)
     while tied.sum() > seats > 0:
@@ -53,6 +57,15 @@ def _most_important(task: SetChoice) -> Allocation:
             break
         allocation = faster
     return allocation
+
+
+def _fastest_with(task: SetChoice, surely: BoolArray, tied: BoolArray, seats: int) -> Allocation:
+    """The fastest set of `surely` and so many tied edges, by the search: with two hops no one need ranks them."""
+    size = int(surely.sum()) + seats
+    ranked = replace(
+        task, values=np.zeros(tied.size), latency_weight=1.0, must=surely, allowed=surely | tied, least=size, most=size
+    )
+    return solve(ranked).allocation
 
 
 def _least(tied: BoolArray, seats: int, need_hz: FloatArray) -> BoolArray:

@@ -3,17 +3,24 @@
 For a deadline `O` the best set maximises `sum v_k` with `sum D_k(O) <= B`. With a price `p >= 0` per Hz no set does
 better than `w O - p B - max over sets of sum (v_k - p D_k(O))`. Below a cell's straight lines that is a minimum of
 concave functions of `O`, so its least value over the cell lies at one of the two ends; the price makes it largest.
+
+With two hops that share the band one after the other, a cell is a box of deadlines with four corners, and the best set
+must fit twice: `sum A_k(G) <= B` and `sum T_k(T) <= B`. Any mean `l A_k + (1 - l) T_k` of both needs is such a knapsack
+again, whose bound holds; that of the best `l` is the bound of the linear relaxation (a price for each hop).
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hpfl.arrays import BoolArray, FloatArray
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.nodes import Nodes
 
 _NEVER = 1e250
 _MOST_PRICES = 40
+_TILTS = (1.0, 0.5, 0.25, 0.12)  # steps, in log odds, towards the best mean of two hops' needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,21 +28,26 @@ class Knapsack:
     """What all nodes share: the Hz of every edge at both ends of every cell, what edges and seconds are worth."""
 
     values: FloatArray
-    ends_cost: FloatArray  # [2, cells]: the latency's part of the objective at either end
-    ends_hz: FloatArray  # [2, cells, edges]
+    ends_cost: FloatArray  # [corners, cells]: the latency's part of the objective at either end
+    ends_hz: tuple[FloatArray, ...]  # of every hop [corners, cells, edges]
     bandwidth_hz: float
     scale: float  # objectives are told apart to 1e-8 of this
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """Nodes with bounds; per node a set over and one within the budget, and its bound if an edge is left or taken."""
+    """Nodes with bounds; per node a set over and one within the budget, and its bound if an edge is left or taken.
+
+    `reached` is the bound that these prices gave, `lean` which hop a tighter one would weigh more.
+    """
 
     nodes: Nodes
     over: BoolArray
     within: BoolArray
     if_left: FloatArray
     if_taken: FloatArray
+    reached: FloatArray
+    lean: FloatArray
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,34 @@ class _Ranking:
 
 
 def bound_nodes(knapsack: Knapsack, nodes: Nodes, cutoff: float) -> Bounded:
-    """Raise every node's bound by the best price; a node is left as soon as its bound reaches `cutoff`."""
+    """Raise every node's bound by the best prices; a node is left as soon as its bound reaches `cutoff`."""
+    bounded = _bound_at(knapsack, nodes, cutoff)
+    for step in _TILTS if len(knapsack.ends_hz) > 1 and len(nodes) else ():
+        tilt = bounded.nodes.tilt + step * bounded.lean
+        bounded = _better(bounded, _bound_at(knapsack, replace(bounded.nodes, tilt=tilt), cutoff))
+        if (bounded.nodes.bound >= cutoff).all():
+            break
+    return bounded
+
+
+def _better(one: Bounded, other: Bounded) -> Bounded:
+    """Of each node the tighter bound and what came with it, and what both say of edges."""
+    wins = other.reached > one.reached
+    nodes = Nodes.choose(wins, other.nodes, one.nodes)
+    rows = wins[:, None]
+    return Bounded(
+        replace(nodes, bound=np.maximum(one.nodes.bound, other.nodes.bound)),
+        np.where(rows, other.over, one.over),
+        np.where(rows, other.within, one.within),
+        np.maximum(one.if_left, other.if_left),
+        np.maximum(one.if_taken, other.if_taken),
+        np.maximum(one.reached, other.reached),
+        np.where(wins, other.lean, one.lean),
+    )
+
+
+def _bound_at(knapsack: Knapsack, nodes: Nodes, cutoff: float) -> Bounded:
+    """Bounds at the nodes' tilts between the hops, by the best price of their mean need."""
     batch = _batch(knapsack, nodes)
     price, tolerance = nodes.price, 1e-8 * knapsack.scale
     unknown = np.full(len(nodes), np.nan)
@@ -72,9 +111,9 @@ def bound_nodes(knapsack: Knapsack, nodes: Nodes, cutoff: float) -> Bounded:
     over = within = np.zeros_like(nodes.taken)
     for _ in range(_MOST_PRICES):
         ranking = _rank(batch, price)
-        first = ranking.cost[0] <= ranking.cost[1]  # the end of the cell that sets the bound
-        cost, slope = _either(first, ranking.cost), _either(first, ranking.excess_hz)
-        chosen = np.where(first[:, None], ranking.chosen[0], ranking.chosen[1])
+        corner = np.argmin(ranking.cost, axis=0)  # that of the cell which sets the bound
+        cost, slope = _of_corner(corner, ranking.cost), _of_corner(corner, ranking.excess_hz)
+        chosen = _of_corner(corner, ranking.chosen)
         lacks = slope > 0
         low, high = np.where(lacks, (price, cost, slope), low), np.where(lacks, high, (price, cost, slope))
         over, within = np.where(lacks[:, None], chosen, over), np.where(lacks[:, None], within, chosen)
@@ -85,18 +124,30 @@ def bound_nodes(knapsack: Knapsack, nodes: Nodes, cutoff: float) -> Bounded:
         if not going.any():
             break
         price = np.where(going, price, best_price)
-    if_left, if_taken = _flipped(_rank(batch, best_price))
+    ranking = _rank(batch, best_price)
+    if_left, if_taken = _flipped(ranking)
     settled = nodes.taken | nodes.barred
     pivot = np.where(settled, -np.inf, np.minimum(if_left, if_taken)).argmax(axis=1)
     sizes = np.minimum(over.sum(axis=1), within.sum(axis=1)), np.maximum(over.sum(axis=1), within.sum(axis=1))
     turn = np.where((sizes[0] >= nodes.least) & (sizes[0] < sizes[1]), sizes[0], -1)
     bound = np.maximum(nodes.bound, best_cost)
     bounded = replace(nodes, bound=bound, price=np.maximum(best_price, 1e-6 * nodes.price), pivot=pivot, turn=turn)
-    return Bounded(bounded, over, within, if_left, if_taken)
+    return Bounded(bounded, over, within, if_left, if_taken, best_cost, _lean(knapsack, nodes, ranking))
 
 
-def _either(first: BoolArray, ends: FloatArray) -> FloatArray:
-    return np.asarray(np.where(first, ends[0], ends[1]))
+def _of_corner(corner: IntArray, values: NDArray[Any]) -> NDArray[Any]:
+    """The values of each node at its corner."""
+    return np.asarray(values[corner, np.arange(corner.size)])
+
+
+def _lean(knapsack: Knapsack, nodes: Nodes, ranking: _Ranking) -> FloatArray:
+    """Which hop's need a tighter bound would weigh more: 1 the first, -1 the second; 0 where there is one."""
+    if len(knapsack.ends_hz) == 1:
+        return np.zeros(len(nodes))
+    corner = np.argmin(ranking.cost, axis=0)
+    chosen = _of_corner(corner, ranking.chosen)
+    first, second = ((_of_corner(corner, hz[:, nodes.cell]) * chosen).sum(axis=1) for hz in knapsack.ends_hz)
+    return np.asarray(np.sign(first - second))
 
 
 def _batch(knapsack: Knapsack, nodes: Nodes) -> _Batch:
@@ -104,10 +155,19 @@ def _batch(knapsack: Knapsack, nodes: Nodes) -> _Batch:
         nodes=nodes,
         values=knapsack.values,
         cost=knapsack.ends_cost[:, nodes.cell],
-        hz=knapsack.ends_hz[:, nodes.cell],
+        hz=_tilted(knapsack, nodes),
         offset=np.where(nodes.taken, _NEVER, np.where(nodes.barred, -_NEVER, 0.0)),
         bandwidth_hz=knapsack.bandwidth_hz,
     )
+
+
+def _tilted(knapsack: Knapsack, nodes: Nodes) -> FloatArray:
+    """The need that each node's knapsack counts: of the only hop, or the mean of two at the node's tilt."""
+    hz = [ends[:, nodes.cell] for ends in knapsack.ends_hz]
+    if len(hz) == 1:
+        return hz[0]
+    share = 1.0 / (1.0 + np.exp(-nodes.tilt))[:, None]
+    return np.asarray(share * hz[0] + (1.0 - share) * hz[1])
 
 
 def _rank(batch: _Batch, price: FloatArray) -> _Ranking:

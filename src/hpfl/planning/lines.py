@@ -41,7 +41,7 @@ def tabulate(load: Load, allowed: BoolArray, cells_s: tuple[FloatArray, FloatArr
     """Lines of the allowed edges (those of `load`, and others that have nothing to send) over cells in rising order."""
     starts_s, ends_s = cells_s
     points_s = np.sqrt(starts_s * ends_s)
-    points_s[-1] = ends_s[-1]
+    points_s[-1:] = ends_s[-1:]
     return tangents(load, allowed, points_s, cells_s=cells_s, bandwidth_hz=bandwidth_hz)
 
 

@@ -11,8 +11,8 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 class Nodes:
     """One part per row: a cell of deadlines, edges taken and barred, limits on the number of edges, and a bound.
 
-    `price` per Hz starts the next bound; `pivot` is the edge to branch on, or where `turn >= 0` the number of edges:
-    at most `turn`, or more.
+    `price` per Hz starts the next bound, and with two hops `tilt`, the log odds of the first one's part; `pivot` is the
+    edge to branch on, or where `turn >= 0` the number of edges: at most `turn`, or more.
     """
 
     cell: IntArray
@@ -24,9 +24,18 @@ class Nodes:
     bound: FloatArray
     pivot: IntArray
     turn: IntArray
+    tilt: FloatArray
 
     @staticmethod
-    def roots(cells: int, taken: BoolArray, barred: BoolArray, *, sizes: tuple[int, int], price: float) -> "Nodes":
+    def roots(
+        cells: int,
+        taken: BoolArray,
+        barred: BoolArray,
+        *,
+        sizes: tuple[int, int],
+        price: float,
+        tilt: float = 0.0,
+    ) -> "Nodes":
         """One node per cell with nothing but `taken` and `barred` decided."""
         shape = (cells, taken.shape[-1])
         return Nodes(
@@ -39,6 +48,7 @@ class Nodes:
             bound=np.full(cells, -np.inf),
             pivot=np.zeros(cells, dtype=np.int64),
             turn=np.full(cells, -1),
+            tilt=np.full(cells, tilt),
         )
 
     @staticmethod
@@ -46,13 +56,22 @@ class Nodes:
         """The nodes of both."""
         return Nodes(**{name: np.concatenate([column, getattr(second, name)]) for name, column in vars(first).items()})
 
+    @staticmethod
+    def choose(first: BoolArray, one: "Nodes", other: "Nodes") -> "Nodes":
+        """Rows of one where `first`, of the other elsewhere."""
+        return Nodes(
+            **{
+                name: np.where(first.reshape(-1, *[1] * (column.ndim - 1)), column, getattr(other, name))
+                for name, column in vars(one).items()
+            }
+        )
+
     def __len__(self) -> int:
         return self.cell.size
 
-    def divided(self, parts: int) -> "Nodes":
-        """Every node as `parts` nodes, for as many cells in its cell's place."""
-        repeated = self.rows(np.repeat(np.arange(len(self)), parts))
-        return replace(repeated, cell=np.arange(len(repeated)))
+    def divided(self, parents: IntArray) -> "Nodes":
+        """Nodes for cells that are parts of these nodes' cells: node `parents[j]` has the cell j among its parts."""
+        return replace(self.rows(parents), cell=np.arange(parents.size))
 
     def rows(self, index: IntArray | BoolArray) -> "Nodes":
         """The chosen rows."""

@@ -64,8 +64,8 @@ def share_out(hop: Hop, bandwidth_hz: float) -> Shared:
             return Shared(hop.floor_s + slack_s, hop.floor_s + low, hz, slope)
         slack_s = next_slack_s(slack_s, total_hz / bandwidth_hz, total_hz / total_slope, (low, high))
     raise ConvergenceError(
-        f"bandwidth for {hop.least_s.size} links: no end needs {bandwidth_hz:g} Hz to within {_CLOSE:g}; the slack over "
-        f"the least time lies between {low:g} and {high:g} s"
+        f"bandwidth for {hop.least_s.size} links: no end needs {bandwidth_hz:g} Hz to within {_CLOSE:g}; the slack "
+        f"over the least time lies between {low:g} and {high:g} s"
     )
 
 

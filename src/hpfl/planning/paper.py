@@ -4,7 +4,8 @@ Repairs: the bandwidth formula has its sign and branch set right (docs/errata.md
 minimises `O` (row 2); every edge is scored under an allocation that includes it, and the chosen ones are
 allocated again (row 4); at most `A` edges, the most important first (row 5); the best-scoring edge uploads where
 none passes the threshold (row 6); an edge at the staleness bound uploads (row 7). The per-edge threshold itself
-(row 3) stays, though it is not the optimum of P3.
+(row 3) stays, though it is not the optimum of P3. Filling fits constant Hz to (C2), so that a plan of `paper` is the
+same where the band could be shared anew in each phase; `paper+p4` makes use of that.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.allocation import realise
 from hpfl.planning.filling import fill_at_equal_speed
 from hpfl.planning.problem import Memory, Plan, RoundProblem
-from hpfl.planning.set_plans import checked, plan_with_bandwidth
+from hpfl.planning.set_plans import checked, plan_for_set, plan_with_bandwidth
 from hpfl.rng import Stream
 
 _SAME = 1e-9  # of the terms of a score, what filling leaves between edges that end together
@@ -21,11 +22,20 @@ _SAME = 1e-9  # of the terms of a score, what filling leaves between edges that 
 
 def paper(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
     """Algorithm 3: allocate to all, keep the edges whose importance outweighs their latency, allocate to those."""
+    scheduled = _chosen(problem)
+    return plan_with_bandwidth(problem, scheduled, fill_at_equal_speed(problem, scheduled), planner="paper"), memory
+
+
+def paper_with_p4(problem: RoundProblem, memory: Memory, stream: Stream) -> tuple[Plan, Memory]:
+    """The set of `paper`, with exact bandwidth (P4) in place of Algorithm 2's."""
+    return plan_for_set(problem, _chosen(problem), "paper+p4"), memory
+
+
+def _chosen(problem: RoundProblem) -> BoolArray:
+    """The set of Algorithm 3, whose edges are scored under filling at equal speed whatever the spectrum."""
     able = problem.able
     under_all = realise(problem, able, *fill_at_equal_speed(problem, able))
-    chosen = edge_scheduling(problem, np.where(able, under_all.latency_s, np.inf))
-    scheduled = checked(problem, chosen)
-    return plan_with_bandwidth(problem, scheduled, fill_at_equal_speed(problem, scheduled), planner="paper"), memory
+    return checked(problem, edge_scheduling(problem, np.where(able, under_all.latency_s, np.inf)))
 
 
 def edge_scheduling(problem: RoundProblem, latency_s: FloatArray) -> BoolArray:

@@ -12,7 +12,7 @@ from hpfl.planning.fastest import fastest
 from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.magnitudes import refused_beyond_float64, within_float64
 from hpfl.planning.ordering import as_given, by_edge
-from hpfl.planning.paper import paper
+from hpfl.planning.paper import paper, paper_with_p4
 from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
 from hpfl.planning.scripted import reads_of_script, scripted
 from hpfl.registry import Registry
@@ -28,6 +28,7 @@ _WEIGHED = ("rho", "phi", "max_edges")
 PLANNERS.register("joint", reads=_WEIGHED)(within_float64(joint_plan))
 PLANNERS.register("alternating", reads=_WEIGHED)(within_float64(alternating_plan))
 PLANNERS.register("paper", reads=_WEIGHED)(within_float64(paper))
+PLANNERS.register("paper+p4", reads=_WEIGHED)(within_float64(paper_with_p4))
 PLANNERS.register("full", reads=())(within_float64(full))
 PLANNERS.register("random", reads=("max_edges",))(within_float64(random))
 PLANNERS.register("shpfl", reads=("max_edges",))(within_float64(shpfl))

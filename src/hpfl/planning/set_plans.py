@@ -7,6 +7,7 @@ from hpfl.planning.allocation import finish_plan, realise
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.link_curve import LN2
 from hpfl.planning.problem import Allocation, Plan, RoundProblem
+from hpfl.planning.spectrum import Switch
 
 
 def plan_for_set(problem: RoundProblem, scheduled: BoolArray, planner: str, *, whatever_the_cap: bool = False) -> Plan:
@@ -20,15 +21,24 @@ def plan_for_set(problem: RoundProblem, scheduled: BoolArray, planner: str, *, w
 
 
 def plan_with_bandwidth(
-    problem: RoundProblem, scheduled: BoolArray, bandwidth_hz: tuple[FloatArray, FloatArray], *, planner: str
+    problem: RoundProblem,
+    scheduled: BoolArray,
+    bandwidth_hz: tuple[FloatArray, FloatArray],
+    *,
+    planner: str,
+    switch: Switch = None,
 ) -> Plan:
-    """The plan that gives UEs and backhauls `bandwidth_hz`, whatever rule it comes from: no multipliers."""
+    """The plan that gives UEs and backhauls `bandwidth_hz`, whatever rule it comes from: no multipliers.
+
+    Where the problem's spectrum is `phased`, `switch` says when backhauls may begin; without one, Hz are constant.
+    """
     ue_hz, edge_hz = bandwidth_hz
     allocation = Allocation(
         scheduled=scheduled,
         ue_bandwidth_hz=ue_hz,
         edge_bandwidth_hz=edge_hz,
-        times=realise(problem, scheduled, ue_hz, edge_hz),
+        times=realise(problem, scheduled, ue_hz, edge_hz, switch=switch),
+        certificate="fixed" if switch is None else "one switch" if isinstance(switch, str) else "own switches",
     )
     return finish_plan(problem, allocation, planner, lower_bound=quick_bound(problem))
 

@@ -56,7 +56,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Per edge, in seconds after the plan: when it began to upload, had its UEs' updates, sent its own, and was settled.
+    """Per edge, in seconds after the plan: when it began to upload, had its UEs' updates, began to send, was settled.
 
     Infinite where that did not happen. `ue_bits` and `edge_bits` were carried meanwhile.
     """
