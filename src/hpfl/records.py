@@ -10,7 +10,7 @@ import numpy as np
 
 from hpfl.arrays import BoolArray, IntArray
 
-__all__ = ["PER_EDGE", "PER_UE", "Index", "counted", "spread", "taken"]
+__all__ = ["APART", "PER_EDGE", "PER_UE", "Index", "counted", "spread", "taken"]
 
 Index = IntArray | slice
 """Which entries of an array, in which order."""
@@ -19,6 +19,8 @@ PER_EDGE: Mapping[str, Any] = {"per": "edge"}
 """Metadata of a field with one entry per edge; with `absent`, the entry of an edge that is not there."""
 PER_UE: Mapping[str, Any] = {"per": "ue"}
 """Metadata of a field with one entry per UE; with `numbers = "edge"` its entries are places of edges."""
+APART: Mapping[str, Any] = {"apart": True}
+"""Metadata of a field with a record that may be absent and whose arrays go by names of its own: `counted` passes it."""
 
 _Change = Callable[[Any, Field[Any]], Any]
 
@@ -40,7 +42,7 @@ def _found(record: Any, within: str) -> Iterator[tuple[Field[Any], Callable[[Any
     for entry in _fields(record.__class__):
         if "per" in entry.metadata:
             yield entry, attrgetter(within + entry.name)
-        elif _is_record(value := getattr(record, entry.name)):
+        elif "apart" not in entry.metadata and _is_record(value := getattr(record, entry.name)):
             yield from _found(value, f"{within}{entry.name}.")
 
 

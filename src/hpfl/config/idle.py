@@ -177,6 +177,16 @@ _REASONS: dict[str, Reason] = {
     "network.edge_distance_m": _BACKHAUL,
     "network.edge_path_loss": _BACKHAUL,
     "network.spectrum": _BACKHAUL,
+    **dict.fromkeys(
+        (
+            "network.reuse",
+            "network.cloud_power_w",
+            "network.edge_down_power_w",
+            "network.ue_receive_power_w",
+            "network.edge_receive_power_w",
+        ),
+        _only(lambda c: c.network.downlink == "charged", 'network.downlink is "free"'),
+    ),
     "network.coherence_rounds": _only(
         lambda c: c.network.coherence_s == 0, "network.coherence_s says how long a fade is"
     ),

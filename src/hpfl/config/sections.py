@@ -66,6 +66,18 @@ class NetworkConfig(RenewedSection):
     )
     backhaul: bool = key(True, "whether edges upload over the radio; false: the one edge is the cloud (fl, pfl)")
     bits_per_parameter: int = key(32, "bits of one model parameter on the air", unit="bit", ge=1, le=64)
+    downlink: Literal["free", "charged"] = key("free", "a broadcast takes no time (the paper), or is counted", since=4)
+    reuse: int = key(1, "cells that send over the same band at a time (downlink charged); 1: none do", ge=1, since=4)
+    cloud_power_w: float = key(0.01, "transmit power of the cloud (downlink charged)", unit="W", ge=0, since=4)
+    edge_down_power_w: float = key(
+        0.01, "transmit power of an edge towards its UEs (downlink charged)", unit="W", ge=0, since=4
+    )
+    ue_receive_power_w: float = key(
+        0.01, "what a UE draws while it receives (downlink charged)", unit="W", ge=0, since=4
+    )
+    edge_receive_power_w: float = key(
+        0.01, "what an edge draws while it receives (downlink charged)", unit="W", ge=0, since=4
+    )
 
     fading = old_key("network.fading")
 

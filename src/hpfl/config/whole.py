@@ -106,6 +106,17 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _downlink_has_power(self) -> "Config":
+        network = self.network
+        if network.reuse > network.edges:
+            raise ValueError(f"network.reuse is {network.reuse}; there are network.edges = {network.edges} cells")
+        names = ("cloud_power_w", "edge_down_power_w") if network.backhaul else ("edge_down_power_w",)
+        silent = [name for name in names if getattr(network, name) == 0]
+        if network.downlink == "charged" and silent:
+            raise ValueError(f'network.{silent[0]} is 0 W; network.downlink = "charged" needs a transmit power')
+        return self
+
+    @model_validator(mode="after")
     def _digits_suffice(self) -> "Config":
         dtype, gradient = self.learning.dtype, getattr(self.learning.options("method"), "gradient", None)
         if dtype in ("tf32", "bf16") and gradient and OBJECTIVES.part(gradient).traits["differences"]:

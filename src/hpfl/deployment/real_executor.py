@@ -26,7 +26,7 @@ from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.planning.problem import Plan
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
 from hpfl.training.loop import received
-from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
+from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
 
 @dataclass(frozen=True, kw_only=True)
 class EdgesObserved(Observation):
@@ -135,14 +135,15 @@ class DeployedExecutor:
         """Whether the time of computing is the model's, and passes at the UEs before they send."""
         return self.settings.paced and not self.links.config.planning.sketches
 
-    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
         """Send the new model to `edges`, whose updates are spent."""
+        del observation, step_bits
         model = self._named(state)
         told = Books.of(state).told(edges, model.tag.base)
         after = received(state.but(clock={**state.clock, **told.memory()}), edges)
         self._published(after, model)
         self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist()))
-        return after
+        return Heard(state=after)
 
     def evaluate(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
         """Means over the UEs that reported; None where nobody did."""

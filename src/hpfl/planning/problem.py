@@ -12,7 +12,7 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.flattened import flattened
 from hpfl.network.links import Links
 from hpfl.planning.problem_arrays import usable
-from hpfl.records import PER_EDGE, PER_UE, Index, taken
+from hpfl.records import APART, PER_EDGE, PER_UE, Index, taken
 from hpfl.rng import Stream
 
 Memory = Mapping[str, Any]
@@ -24,6 +24,8 @@ APPLIED = "applied"
 """In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
 
 if TYPE_CHECKING:  # to a type checker, what can be read like another record is one
+    from hpfl.planning.broadcast import Downlink
+
     _LikeLinks = Links
 else:
     _LikeLinks = object
@@ -51,6 +53,7 @@ class RoundProblem(_LikeLinks):
     overhead_s: float = 0.0  # what the round takes before and beside its uploads, whoever is scheduled
     renewal_s: FloatArray | None = field(default=None, metadata=PER_EDGE)  # to compute on a new model, where first
     spectrum: Spectrum = "fixed"
+    downlink: "Downlink | None" = field(default=None, metadata=APART)  # None: a broadcast takes no time
     edge_ids: tuple[str, ...] | None = field(default=None, metadata=PER_EDGE)
     ue_ids: tuple[str, ...] | None = field(default=None, metadata=PER_UE)
     trusted: InitVar[bool] = False

@@ -20,6 +20,7 @@ _LOOKS = {
     UPLOAD: (style.SKY, "UEs upload to the edge"),
     BACKHAUL: (style.BLUE, "edge uploads to the cloud"),
     WAITING: (style.FAINT, "waits"),
+    BROADCAST: (style.GREEN, "receives the new model"),
 }
 _LOST = {DROPPED: ("x", style.VERMILLION, "update dropped"), SUPERSEDED: ("|", style.PURPLE, "update superseded")}
 _HEIGHT = 0.62
@@ -47,7 +48,7 @@ def draw_timeline(folder: Path, path: Path, rounds: tuple[int, int] | None = Non
         axes.grid(visible=False)
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="y", length=0)
-        _legend(figure, {bar.phase for bar in here})
+        _legend(figure, {bar.phase for bar in here if bar.phase != BROADCAST or bar.end_s > bar.start_s})
         more = f"; edges {shown[0]} to {shown[-1]} of {len(edges)}" if len(shown) < len(edges) else ""
         first, last = rows[0]["round"], rows[-1]["round"]
         style.headline(
@@ -60,7 +61,7 @@ def draw_timeline(folder: Path, path: Path, rounds: tuple[int, int] | None = Non
 
 def _draw(axes: "Axes", bar: Bar, row: int, unit_s: float) -> None:
     start, end = bar.start_s / unit_s, bar.end_s / unit_s
-    if bar.phase in _LOOKS:
+    if bar.phase in _LOOKS and end > start:
         colour = _LOOKS[bar.phase][0]
         height = _HEIGHT * (0.35 if bar.phase == WAITING else 1.0)
         axes.barh(row, end - start, left=start, height=height, color=colour, edgecolor=style.PAPER, linewidth=0.4)
@@ -77,7 +78,7 @@ def _draw(axes: "Axes", bar: Bar, row: int, unit_s: float) -> None:
 
 def _aggregations(axes: "Axes", found: list[Bar], unit_s: float) -> None:
     """A line for every aggregation, with the number of the round that it ends."""
-    moments = {bar.round: bar.end_s / unit_s for bar in found if bar.phase in {AGGREGATED, BROADCAST}}
+    moments = {bar.round: bar.start_s / unit_s for bar in found if bar.phase in {AGGREGATED, BROADCAST}}
     room = 0.018 * (max(moments.values(), default=0.0) - min(bar.start_s for bar in found) / unit_s)
     labelled = -room
     for number, moment in moments.items():

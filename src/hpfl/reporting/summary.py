@@ -68,6 +68,7 @@ def summarise(
         "max_staleness": max((row["max_staleness"] for row in table), default=None),
         "energy_j": total(table, "energy_j"),
         "uplink_bits": total(table, "uplink_bits"),
+        "downlink_bits": total(table, "downlink_bits"),
         "planning_s": total(table, "planning_s"),
         "target_accuracy": target.value if target and not target.is_loss else None,
         "target_loss": target.value if target and target.is_loss else None,
@@ -148,6 +149,7 @@ def _to_target(table: Sequence[Row], target: Target | None) -> dict[str, Any]:
         "rounds_to_target": reached.round if reached else None,
         "energy_to_target_j": total(way, "energy_j") if reached else None,
         "uplink_bits_to_target": total(way, "uplink_bits") if reached else None,
+        "downlink_bits_to_target": total(way, "downlink_bits") if reached else None,
     }
 
 

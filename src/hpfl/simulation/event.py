@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpfl.arrays import BoolArray, IntArray
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.registry import part
 from hpfl.simulation.forecast import Left
 from hpfl.simulation.segments import played
@@ -39,6 +39,12 @@ class EventClock:
         edge_bits[edges] = whole.edge_bits[edges]
         work = Work(compute_s=compute_s, ue_bits=ue_bits, edge_bits=edge_bits)
         return work, dict(memory) | vars(work)
+
+    def wait(self, memory: ClockMemory, seconds: float, members: IntArray) -> tuple[ClockMemory, FloatArray]:
+        """The memory after the band was used otherwise: uploads paused, these UEs went on computing for so long."""
+        left_s = memory[_COMPUTE].copy()
+        left_s[members] = np.maximum(left_s[members] - seconds, 0.0)
+        return dict(memory) | {_COMPUTE: left_s}, memory[_COMPUTE] - left_s
 
     def advance(self, memory: ClockMemory, interval: Span) -> Progress:
         """The plan acts until the trigger fires; what is in flight stays so."""

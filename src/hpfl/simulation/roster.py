@@ -6,6 +6,7 @@ import numpy as np
 
 from hpfl.arrays import BoolArray, IntArray
 from hpfl.network.availability import TwoState
+from hpfl.network.downlink import NOBODY
 from hpfl.network.failures import struck
 from hpfl.network.mobility import RandomWaypoint, Walk
 from hpfl.network.places import Places
@@ -13,6 +14,7 @@ from hpfl.network.radio import Recorded, Recorder
 from hpfl.network.sampling import Sampling, sampled
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
+from hpfl.simulation.held_rounds import holds_newest
 from hpfl.training.clock import ClockMemory
 from hpfl.training.state import TrainState
 
@@ -25,7 +27,8 @@ class Roster:
     """A round's UEs sorted by edge, and what became of the edges' rounds since the last plan.
 
     `starts` marks edges that begin an edge round now, `touched` those that go on with fewer UEs than they had, `idle`
-    those that have nobody, `dropped` those that lost their update with the last of their UEs or by dying.
+    those that have nobody, `dropped` those that lost their update with the last of their UEs or by dying. `under` is
+    the edge that each UE of the fleet is under, whether it takes part or not, and `NOBODY` where it is not there.
     """
 
     members: IntArray
@@ -36,6 +39,7 @@ class Roster:
     dropped: BoolArray
     num_lost: int
     memory: ClockMemory
+    under: IntArray
 
 
 def everyone(fleet: Fleet, state: TrainState) -> Roster:
@@ -50,6 +54,7 @@ def everyone(fleet: Fleet, state: TrainState) -> Roster:
         dropped=none,
         num_lost=0,
         memory=state.clock,
+        under=fleet.edge_of_ue,
     )
 
 
@@ -80,7 +85,8 @@ class Life:
         dropped = ~starts & (dead | ~_edges(serves[serves >= 0], starts.size))
         serves[(serves >= 0) & dropped[serves]] = -1
         starts |= dropped
-        self._enlist(serves, available & (serves < 0) & starts[edge_of_ue], edge_of_ue, state.round)
+        able = available & holds_newest(state, edge_of_ue)
+        self._enlist(serves, able & (serves < 0) & starts[edge_of_ue], edge_of_ue, state.round)
         filled = _edges(serves[serves >= 0], starts.size)
         members, edge_of = sorted_by_edge(serves)
         return Roster(
@@ -92,6 +98,7 @@ class Life:
             dropped=dropped,
             num_lost=int(gone.sum()),
             memory={**state.clock, **walked, **seen, SERVES: serves},
+            under=np.where(available, edge_of_ue, NOBODY),
         )
 
     def _serving(self, state: TrainState) -> IntArray:

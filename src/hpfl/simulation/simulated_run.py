@@ -14,6 +14,7 @@ from hpfl.assembly import (
     sample_cost,
     sending_of,
     start_state,
+    step_coding,
     task_of,
     torch_dtype,
 )
@@ -74,7 +75,8 @@ def build_simulation(
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
-    executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record)
+    coding = step_coding(config, sending)
+    executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record, coding=coding)
     parts = Parts(
         executor=executor,
         planner=config.part("planning.planner"),
@@ -88,7 +90,7 @@ def build_simulation(
         fleet=fleet,
         dealt=dealt,
         parts=parts,
-        settings=cloud_settings(config),
+        settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(kept=first_rows(sending, params, fleet.num_ues)),
         evaluate_ues=evaluate.everyone,
         heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),

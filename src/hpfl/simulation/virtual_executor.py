@@ -15,6 +15,7 @@ from hpfl.network.radio import Radio, Recorded, Recorder
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
+from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.edge_timeline import stretches, with_sketching
 from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
@@ -22,7 +23,7 @@ from hpfl.simulation.sketching import Sketching, computed, slowest
 from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
 from hpfl.training.loop import received
 from hpfl.training.remembered import Remembered
-from hpfl.training.state import EdgeUpdate, Observation, Outcome, TrainState
+from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class SimulatedExecutor:
     """Stands behind the loop's `Executor`; everything it must remember is in the `TrainState` it is given.
 
     `life` is None for a network in which nothing changes but the fading; `loses_ues` says whether UEs can be left out
-    of an edge round they have begun.
+    of an edge round they have begun. Without a `downlink`, broadcasts take no time.
     """
 
     fleet: Fleet
@@ -65,6 +66,7 @@ class SimulatedExecutor:
     mishaps: Mishaps = Mishaps()
     loses_ues: bool = False
     sketching: Sketching | None = None
+    downlink: Broadcasting | None = None
 
     def observe(self, state: TrainState) -> Observation:
         """The network lives on to this round; edges that start compute their updates; fading is drawn anew."""
@@ -89,6 +91,10 @@ class SimulatedExecutor:
             kept=pending.remembered.rows,
             edge_rules=pending.remembered.rules,
         )
+        if self.downlink is not None:
+            everybody = np.arange(self.fleet.num_ues)
+            gains = self._gains(state, 0, began_s=state.time_s, members=everybody, places=self._places(roster.memory))
+            seen = replace(seen, downlink=self.downlink.known(state, roster.under, gains), under=roster.under)
         if self.sketching is None:
             return seen
         return self._sketched(seen, self.sketching, roster.starts, whole.compute_s)
@@ -144,9 +150,11 @@ class SimulatedExecutor:
             edge_rules=pending.remembered.rules,
         )
 
-    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
-        """Downlinks take no time in the paper's model (section 3.3)."""
-        return received(state, edges)
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
+        """Downlinks take no time in the paper's model (section 3.3), unless they are charged."""
+        if self.downlink is None:
+            return Heard(state=received(state, edges))
+        return self.downlink.told(state, edges, observation, step_bits=step_bits, clock=self.clock)
 
     def _roster(self, state: TrainState) -> Roster:
         if self.life is None:

@@ -88,7 +88,11 @@ class Progress:
 
 
 class Clock(Protocol):
-    """Turns plans into time; what it remembers is in the memory it is given and hands on."""
+    """Turns plans into time; what it remembers is in the memory it is given and hands on.
+
+    One in which work goes on between plans also has `wait(memory, seconds, members)`, for the seconds of a broadcast:
+    the memory after it, and how long each of all UEs computed in it.
+    """
 
     def __init__(self, settings: ClockSettings) -> None: ...
 

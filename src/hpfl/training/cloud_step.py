@@ -12,6 +12,7 @@ from hpfl.arrays import BoolArray
 from hpfl.planning.problem import APPLIED, Memory, Plan, RoundProblem, Spectrum
 from hpfl.training.combine import Combine, Contribution, RuleState, combined, weighted_mean
 from hpfl.training.state import EdgeUpdate, Observation, TrainState
+from hpfl.training.step_coding import CLOUD_CODEC, SentStep, StepCoding
 
 
 class DivergedError(ArithmeticError):
@@ -20,7 +21,10 @@ class DivergedError(ArithmeticError):
 
 @dataclass(frozen=True, kw_only=True)
 class CloudSettings:
-    """The constants of the cloud's round (paper, sections 3.3 and 4)."""
+    """The constants of the cloud's round (paper, sections 3.3 and 4).
+
+    `step_coding` is how its step travels down; None: as the model it leads to.
+    """
 
     rounds: int
     outer_lr: float
@@ -34,6 +38,7 @@ class CloudSettings:
     combine: Combine = weighted_mean
     staleness_discount: float = 0.0
     spectrum: Spectrum = "fixed"
+    step_coding: StepCoding | None = None
 
 
 def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
@@ -52,6 +57,7 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         overhead_s=observation.spent_s,
         renewal_s=observation.renewal_s,
         spectrum=settings.spectrum,
+        downlink=observation.downlink,
         trusted=True,
     )
 
@@ -92,34 +98,75 @@ def remembered(memory: Memory, plan: Plan, shares: Mapping[int, float]) -> Memor
 
 @dataclass(frozen=True)
 class Step:
-    """The model after a round, each arrived edge's share in the step by its number, and what the rule remembers."""
+    """The model after a round, each arrived edge's share in the step by its number, and what the rule remembers.
+
+    `bits` is what the step takes on the way down (infinite: no less than the model), `kept` what the cloud's codec
+    keeps (None: as before), `sent` the step as it travels.
+    """
 
     params: torch.Tensor
     shares: Mapping[int, float]
     rule: RuleState
+    bits: float = math.inf
+    sent: SentStep | None = None
+
+    @property
+    def kept(self) -> Mapping[str, torch.Tensor]:
+        """What the cloud's codec keeps now, by name; empty where it keeps nothing, or coded nothing."""
+        row = None if self.sent is None else self.sent.kept
+        return {} if row is None else {CLOUD_CODEC: row}
 
 
-def step(state: TrainState, arrivals: Sequence[EdgeUpdate], settings: CloudSettings, *, scale: float = 1.0) -> Step:
+def step(
+    state: TrainState,
+    arrivals: Sequence[EdgeUpdate],
+    settings: CloudSettings,
+    *,
+    scale: float = 1.0,
+    coding: int = 0,
+) -> Step:
     """`w_{t+1} = w_t - scale beta d` with `d` the mean of the `u_k` that arrived (global update, section 3.3).
 
-    Another combine rule takes another `d`. The model is rounded once; without an update there is no step.
+    Another combine rule takes another `d`. The model is rounded once; without an update there is no step. Where steps
+    travel coded, by entry `coding` of the menu, the model moves by what receivers decode.
     """
     if not arrivals:
-        return Step(state.params, {}, state.cloud_rule)
+        return Step(state.params, {}, state.cloud_rule, 0.0)
     updates = discounted(arrivals, this_round=state.round, settings=settings)
     came = [Contribution(one.member, one.update, one.weight, state.round - one.base_round) for one in updates]
     joined = combined(settings.combine, came, state.cloud_rule)
     shares = joined.shares.tolist()
     if settings.staleness_discount:
         shares = [share * _discount(one, state.round, settings) for share, one in zip(shares, arrivals, strict=True)]
-    moved = _moved(state.params, joined.direction, came, rate=scale * settings.outer_lr)
-    return Step(moved, {one.member: share for one, share in zip(arrivals, shares, strict=True)}, joined.state)
-
-
-def _moved(params: torch.Tensor, direction: torch.Tensor, came: Sequence[Contribution], *, rate: float) -> torch.Tensor:
+    by_member = {one.member: share for one, share in zip(arrivals, shares, strict=True)}
+    rate = scale * settings.outer_lr
     if rate == 0.0:
-        return params
-    moved = (params.to(torch.float64) - rate * direction).to(params.dtype)
+        return Step(state.params, by_member, joined.state, 0.0)
+    factors = [(rate * by_member[one.member], one.update) for one in sorted(arrivals, key=lambda one: one.member)]
+    sent = _sent(state, settings.step_coding, factors, rate * joined.direction, coding)
+    if sent is None:
+        moved = (state.params.to(torch.float64) - rate * joined.direction).to(state.params.dtype)
+    else:
+        moved = sent.taken_by(state.params)
+    bits = math.inf if sent is None else sent.bits
+    return Step(_finite(moved, came), by_member, joined.state, bits, sent)
+
+
+def _sent(
+    state: TrainState,
+    coding: StepCoding | None,
+    factors: Sequence[tuple[float, torch.Tensor]],
+    vector: torch.Tensor,
+    entry: int,
+) -> SentStep | None:
+    """The step as it travels; None: as the model."""
+    if coding is None or not bool(torch.isfinite(vector).all()):
+        return None
+    kept = state.kept.get(CLOUD_CODEC)
+    return coding.sent(factors, vector.to(state.params.dtype), kept, coding=entry, this_round=state.round)
+
+
+def _finite(moved: torch.Tensor, came: Sequence[Contribution]) -> torch.Tensor:
     if not bool(torch.isfinite(moved).all()):
         members = [one.member for one in came]
         raise DivergedError(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray
+from hpfl.planning.broadcast import foreseen
 from hpfl.planning.checking import checked_answer
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.planners import name_of
@@ -18,7 +19,7 @@ from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
 from hpfl.training.present_edges import nobody, over_all, without_absent
 from hpfl.training.record import RoundRecord
-from hpfl.training.state import Executor, Observation, Outcome, TrainState
+from hpfl.training.state import Executor, Heard, Observation, Outcome, TrainState
 from hpfl.training.update_fates import chronicle
 
 AfterRound = Callable[[TrainState, RoundRecord], bool]
@@ -56,11 +57,14 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         state = state.but(base_round=observation.base_round)
 
     plan, memory, planning_s = _planned(state, parts, pose(state, observation, settings), observation.active)
+    if observation.downlink is not None:
+        told = hearers(plan.scheduled, plan, settings)
+        plan = foreseen(plan, observation.downlink, told, settings.bandwidth_hz)
 
     outcome = parts.executor.execute(state, observation, plan)
 
     aggregated = _mask(len(state.base_round), outcome)
-    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale)
+    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, coding=getattr(plan, "coding", 0))
     played = state.but(
         round=state.round + 1,
         time_s=state.time_s + observation.spent_s + outcome.latency_s,
@@ -71,18 +75,19 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         joules=state.joules + _joules(observation, outcome),
         memory=remembered(memory, plan, taken.shares),
         clock=outcome.clock,
-        kept=_newest(state.kept, observation.kept, outcome.kept),
+        kept={**_newest(state.kept, observation.kept, outcome.kept), **taken.kept},
         cloud_rule=taken.rule,
         edge_rules=_newest(state.edge_rules, observation.edge_rules, outcome.edge_rules),
     )
     told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
-    after = parts.executor.broadcast(played, told)
+    heard = parts.executor.broadcast(played, told, observation, taken.bits)
+    after = _later(heard)
 
     evaluation = parts.evaluate(after)
-    marks = chronicle(before, after, observation, outcome, told & ~aggregated)
+    marks = chronicle(before, heard, observation, outcome, told & ~aggregated)
     marks["shares"] = tuple(taken.shares.values())
     shown = dict.fromkeys(parts.columns) | dict(evaluation or {})
-    return after, _record(after, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
+    return after, _record(heard, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
 
 
 def _planned(
@@ -112,6 +117,13 @@ def received(state: TrainState, edges: BoolArray) -> TrainState:
     return state.but(base_round=np.where(edges, state.round, state.base_round), awaiting=edges)
 
 
+def _later(heard: Heard) -> TrainState:
+    """The state at the end of its broadcast."""
+    state = heard.state
+    joules = state.joules if heard.joules is None else state.joules + heard.joules
+    return state.but(time_s=state.time_s + heard.seconds, joules=joules)
+
+
 def _joules(observation: Observation, outcome: Outcome) -> FloatArray:
     return outcome.joules if observation.spent_j is None else observation.spent_j + outcome.joules
 
@@ -131,14 +143,15 @@ def _or_none(mask: BoolArray | None, like: BoolArray) -> BoolArray:
 
 
 def _record(
-    state: TrainState, observation: Observation, plan: Plan, outcome: Outcome, more: Mapping[str, Any]
+    heard: Heard, observation: Observation, plan: Plan, outcome: Outcome, more: Mapping[str, Any]
 ) -> RoundRecord:
-    this_round = state.round - 1
+    state, this_round = _later(heard), heard.state.round - 1
+    listening_j = 0.0 if heard.joules is None else float(heard.joules.sum())
     staleness = tuple(this_round - update.base_round for update in outcome.arrivals)
     return RoundRecord(
         round=state.round,
         time_s=state.time_s,
-        latency_s=observation.spent_s + outcome.latency_s,
+        latency_s=observation.spent_s + outcome.latency_s + heard.seconds,
         num_scheduled=int(plan.scheduled.sum()),
         scheduled=tuple(np.flatnonzero(plan.scheduled).tolist()),
         num_aggregated=len(outcome.arrivals),
@@ -149,7 +162,7 @@ def _record(
         importance=float(sum(update.importance for update in outcome.arrivals)),
         bandwidth_used_hz=most_hz(observation.links, plan),
         uplink_bits=observation.spent_bits + outcome.uplink_bits,
-        energy_j=float(_joules(observation, outcome).sum()),
+        energy_j=float(_joules(observation, outcome).sum()) + listening_j,
         objective=plan.objective,
         lower_bound=plan.lower_bound,
         relative_gap=plan.relative_gap,
@@ -157,5 +170,9 @@ def _record(
         noise_scale=plan.noise_scale,
         num_participants=observation.links.members.size,
         num_lost=observation.num_lost + outcome.num_lost,
+        broadcast_s=heard.seconds,
+        downlink_bits=heard.bits,
+        downlink_j=heard.downlink_j,
+        num_missed=heard.num_missed,
         **more,
     )

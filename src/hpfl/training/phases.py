@@ -11,7 +11,7 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 COMPUTE, UPLOAD, WAITING, BACKHAUL = "compute", "edge_upload", "waiting", "backhaul"
 AGGREGATED, BROADCAST, SUPERSEDED, DROPPED = "aggregated", "broadcast", "superseded", "dropped"
 NAMES = (COMPUTE, UPLOAD, BACKHAUL, WAITING, AGGREGATED, DROPPED, SUPERSEDED, BROADCAST)
-"""In the order in which an edge goes through them; the last four are instants."""
+"""In the order in which an edge goes through them; the last four are instants, but for a broadcast that takes time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +49,21 @@ class Phases:
 
 def instants(name: str, edges: BoolArray, at_s: float, base_round: IntArray) -> dict[str, NDArray[Any]]:
     """Columns for something that happens to `edges` at one moment."""
+    return lasting(name, edges, (at_s, at_s), base_round, np.zeros(edges.size))
+
+
+def lasting(
+    name: str, edges: BoolArray, span_s: tuple[float, float], base_round: IntArray, bits: FloatArray
+) -> dict[str, NDArray[Any]]:
+    """Columns for something that `edges` do from one moment to another, all of them alike."""
     edge = np.flatnonzero(edges)
-    moment = np.full(edge.size, at_s)
     return {
         "edge": edge,
         "phase": np.full(edge.size, NAMES.index(name)),
-        "start_s": moment,
-        "end_s": moment,
+        "start_s": np.full(edge.size, span_s[0]),
+        "end_s": np.full(edge.size, span_s[1]),
         "base_round": base_round[edge],
-        "bits": np.zeros(edge.size),
+        "bits": bits[edge],
     }
 
 

@@ -9,6 +9,7 @@ import torch
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.links import Links
+from hpfl.planning.broadcast import Downlink
 from hpfl.planning.problem import Memory, Plan
 from hpfl.training.clock import ClockMemory
 from hpfl.training.phases import Phases
@@ -82,6 +83,8 @@ class Observation:
     `active` marks the edges that have an update to send (None: all). The others have no UEs; `dropped` marks those
     that lost their update since the last round, and `base_round` is what every edge holds now (None: as in the state).
     `kept` and `edge_rules` are those of the state once the edges have computed (None: as in the state).
+    Where a broadcast takes time, `downlink` is what is known of it and `under` the edge that each UE is under, -1
+    where it is not there.
     """
 
     links: Links
@@ -99,6 +102,8 @@ class Observation:
     num_lost: int = 0
     kept: Mapping[str, torch.Tensor] | None = None
     edge_rules: Memory | None = None
+    downlink: Downlink | None = None
+    under: IntArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +129,25 @@ class Outcome:
     edge_rules: Memory | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """Step 5 of a round: the state once the edges have the new model, and what telling them took beyond nothing.
+
+    `seconds` are those of both hops, `bits` those on the air, `joules` what each UE spent meanwhile (None: nothing) and
+    `downlink_j` what sending and receiving took of cloud, edges and UEs. `hears` are the edges on whose air it was
+    (None: a broadcast takes no time), `cell_bits` what each sent on; `num_missed` UEs hold an older model than theirs.
+    """
+
+    state: TrainState
+    seconds: float = 0.0
+    bits: float = 0.0
+    joules: FloatArray | None = None
+    downlink_j: float = 0.0
+    hears: BoolArray | None = None
+    cell_bits: FloatArray | None = None
+    num_missed: int = 0
+
+
 class Executor(Protocol):
     """The one seam between virtual and real: everything in a round that is not a decision."""
 
@@ -135,8 +159,11 @@ class Executor(Protocol):
         """Carry out the uploads of a plan."""
         ...
 
-    def broadcast(self, state: TrainState, edges: BoolArray) -> TrainState:
-        """Send the new model to `edges`, which await its computation."""
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
+        """Send the new model to `edges`, which await its computation; the step to it takes `step_bits`.
+
+        `observation` is that of the round. The loop counts the time and the joules.
+        """
         ...
 
 

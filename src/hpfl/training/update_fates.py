@@ -3,14 +3,25 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray
-from hpfl.training.phases import AGGREGATED, BROADCAST, DROPPED, SUPERSEDED, columns_of, instants, joined
-from hpfl.training.state import Observation, Outcome, TrainState
+from hpfl.training.phases import (
+    AGGREGATED,
+    BROADCAST,
+    DROPPED,
+    SUPERSEDED,
+    WAITING,
+    columns_of,
+    instants,
+    joined,
+    lasting,
+)
+from hpfl.training.state import Heard, Observation, Outcome, TrainState
 
 
 def chronicle(
-    before: TrainState, after: TrainState, observation: Observation, outcome: Outcome, replaced: BoolArray
+    before: TrainState, after: Heard, observation: Observation, outcome: Outcome, replaced: BoolArray
 ) -> dict[str, Any]:
     """Fields of the round's record: `superseded`, `dropped` and `phases`.
 
@@ -23,7 +34,7 @@ def chronicle(
     fields = {"superseded": _numbers(in_flight), "dropped": _numbers(dropped)}
     if outcome.phases is None:
         return fields
-    ended_s = after.time_s
+    ended_s = after.state.time_s
     held = before.base_round if observation.base_round is None else observation.base_round
     heard = np.zeros_like(replaced)
     heard[[update.member for update in outcome.arrivals]] = True
@@ -32,11 +43,25 @@ def chronicle(
         instants(AGGREGATED, heard, ended_s, held),
         instants(DROPPED, lost, ended_s, held),
         instants(SUPERSEDED, in_flight, ended_s, held),
-        instants(BROADCAST, heard | replaced, ended_s, after.base_round),
+        *_told(after, heard | replaced, observation.active),
     ]
     if observation.dropped is not None:
         parts.append(instants(DROPPED, observation.dropped, before.time_s, before.base_round))
-    return fields | {"phases": joined(after.round, parts)}
+    return fields | {"phases": joined(after.state.round, parts)}
+
+
+def _told(after: Heard, told: BoolArray, active: BoolArray | None) -> list[dict[str, NDArray[Any]]]:
+    """The broadcast: a moment, or where it takes time a stretch, in which the edges that do not hear wait."""
+    base_round, began_s = after.state.base_round, after.state.time_s
+    if after.hears is None or after.cell_bits is None or not after.seconds:
+        return [instants(BROADCAST, told, began_s, base_round)]
+    heard, there = told & after.hears, np.ones_like(told) if active is None else active
+    span_s = began_s, began_s + after.seconds
+    return [
+        instants(BROADCAST, told & ~heard, began_s, base_round),
+        lasting(BROADCAST, heard, span_s, base_round, after.cell_bits),
+        lasting(WAITING, there & ~told, span_s, base_round, np.zeros(told.size)),
+    ]
 
 
 def _marked(mask: BoolArray | None, like: BoolArray) -> BoolArray:
