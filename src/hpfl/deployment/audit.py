@@ -18,6 +18,7 @@ import safetensors.numpy
 
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.wire import Vector, digest_of
+from hpfl.training.step_coding import SentStep
 from hpfl.training.written_state import Tensors, taken_apart
 
 LOG, FOLDER = "audit.jsonl", "audit"
@@ -25,7 +26,7 @@ LOG, FOLDER = "audit.jsonl", "audit"
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregated:
-    """One edge's part in a round."""
+    """One edge's part in a round; the message that it came in, where that was coded."""
 
     member: int
     base_round: int
@@ -33,6 +34,7 @@ class Aggregated:
     factor: float
     update: Vector
     ues: Sequence[int]
+    message: Vector | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,7 @@ class Uploaded:
     """What a round makes its model of: which updates, in which order and with which weights, on which model.
 
     `outer_lr` is the step on their mean, with a planner's own scale; `combine` the rule that stands in for the mean, by
-    `name` and `options`.
+    `name` and `options`; `step` how the step travels down, which is what the model moves by (None: as the model).
     """
 
     before: NamedModel
@@ -49,6 +51,7 @@ class Uploaded:
     combine: Mapping[str, Any]
     planned_s: float
     measured_s: float
+    step: SentStep | None = None
 
 
 class AuditLog:

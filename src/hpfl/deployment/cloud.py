@@ -1,13 +1,14 @@
 """The cloud's round over the network: sends models and orders to edges, and tells what came back; decides nothing."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.deliveries import Delivered, Held, NobodyError, StoppedError
 from hpfl.deployment.from_edges import FromEdges
 from hpfl.deployment.hub import Child
+from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
@@ -126,8 +127,9 @@ class Cloud:
         """Whether an edge has been asked for its update and may still deliver it."""
         return self._side.collecting.is_open_for(edge)
 
-    async def broadcast(self, edges: list[int]) -> None:
-        """Send the current model to edges, whose updates are spent."""
+    async def broadcast(self, edges: list[int], steps: Iterable[ModelStep] = ()) -> None:
+        """Send the current model to edges, whose updates are spent; the steps to it to those that lack no more."""
+        self._side.steps.add(steps)
         for edge in edges:
             self._side.gathering.held.pop(edge, None)
         self._side.hand_out([self.hub.children[edge] for edge in edges if edge in self.hub.children])

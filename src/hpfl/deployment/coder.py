@@ -28,10 +28,6 @@ class Coder:
         """The coder of a node that keeps its files in a folder."""
         return Coder(work, purpose, number, Unsent(Path(folder), work.sending.numbers_of_codec))
 
-    def codes(self, coding: int) -> bool:
-        """Whether an entry of the menu changes anything."""
-        return not self.work.updates.chain(coding).is_identity
-
     def coded(self, update: Vector, tag: Tag, *, key: int, coding: int, counted: int) -> Vector:
         """The message with an update [P] on the model of a tag; what is left unsent is written down before it is sent.
 

@@ -137,7 +137,7 @@ class Edge:
         ues = sorted(took)
         samples = sum(base.samples[ue] for ue in ues)
         head = {"weight": self._experiment.weight(samples), "num_samples": samples}
-        if self._coder.codes(order.coding):
+        if self._experiment.updates.codes_again(order.coding):
             asked = {"key": tag.base_round, "coding": order.coding, "counted": order.counted}
             try:
                 update = await asyncio.to_thread(self._coder.coded, update, tag, **asked)

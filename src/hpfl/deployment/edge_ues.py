@@ -80,7 +80,8 @@ class EdgeUes:
     ) -> dict[int, float]:
         """Let the UEs in a plan deliver as their edge was `asked` to, into `combined`; the seconds each took.
 
-        Who is late is left out. `samples` is how many were announced for each UE: an update that comes with another number is refused.
+        Who is late is left out. `samples` is how many were announced for each UE: an update that comes with another
+        number is refused.
         """
         slots = self.side.at_once
         crowd = min(1.0, slots / max(len(plan), 1))  # several waves, each faster: together as long as planned

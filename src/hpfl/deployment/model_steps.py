@@ -7,7 +7,7 @@ them and is sent the model whole.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,10 @@ from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.update_format import UpdateFormat
 from hpfl.deployment.wire import DIGEST_BYTES, Arrival, Tag, Vector, VectorSpec, vector_frames
 from hpfl.training.step_coding import SentStep
+
+if TYPE_CHECKING:
+    from hpfl.deployment.audit import Uploaded
+    from hpfl.deployment.named_model import NamedModel
 
 _MOST_MESSAGES = 2**16  # of one step; there are not more edges
 
@@ -39,6 +43,17 @@ class ModelStep:
     def head(self) -> Any:
         """What the head of a vector says of it."""
         return pb.Step(coding=self.coding, factor=self.factors, to=self.to)
+
+
+def steps_of(taken: "Uploaded", after: "NamedModel") -> tuple[ModelStep, ...]:
+    """The step that a cloud has just taken, for the wire; none where only the model travels."""
+    step, since, to = taken.step, taken.before.tag.base, after.tag.base
+    if step is None:
+        return ()
+    if step.encode is not None:
+        return (ModelStep(since, to, step.coding, (), (np.frombuffer(step.encode(), dtype=np.uint8),)),)
+    messages = tuple(part.message for part in taken.parts if part.message is not None)
+    return (ModelStep(since, to, step.coding, step.factors, messages),)
 
 
 class StepLog:
@@ -117,6 +132,6 @@ class StepReader:
         return max(len(step.factor), 1)
 
     def _message(self, step: Any) -> VectorSpec:
-        if self.updates.chain(step.coding).is_identity:
+        if not self.updates.codes(step.coding):
             raise RefusedError("unexpected", "a step came that is not coded")
-        return self.updates.edge_spec(step.coding)
+        return self.updates.ue_spec(step.coding)

@@ -73,7 +73,7 @@ class SharedWork:
         self.task = make_node_task(settings, self.config)
         self.spec = vector_spec(self.task, self.config)
         self.sending = sending_of(self.config, self.task, torch.device("cpu"))
-        self.updates = UpdateFormat(self.spec, self.sending)
+        self.updates = UpdateFormat(self.spec, self.sending, self.config.network.backhaul)
         self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
         self.sketch_width = sketch_width(self.config)
         self.metrics = metrics_of(self.config)

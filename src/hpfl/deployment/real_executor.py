@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
 from hpfl.deployment.measured_timeline import RoundTimes, stretches
+from hpfl.deployment.model_steps import steps_of
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node_parts import LinkModel, sketch_width
 from hpfl.deployment.orders import deadline_s, order_of
@@ -24,9 +25,11 @@ from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.planning.problem import Plan
+from hpfl.training.cloud_step import Step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
+
 
 @dataclass(frozen=True, kw_only=True)
 class EdgesObserved(Observation):
@@ -135,15 +138,21 @@ class DeployedExecutor:
         """Whether the time of computing is the model's, and passes at the UEs before they send."""
         return self.settings.paced and not self.links.config.planning.sketches
 
-    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
-        """Send the new model to `edges`, whose updates are spent."""
-        del observation, step_bits
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step: Step) -> Heard:
+        """Send the new model to `edges`, whose updates are spent; the step to it to those that hold the one before."""
         model = self._named(state)
+        self.uploaded = replace(self._taken, step=step.sent)
         told = Books.of(state).told(edges, model.tag.base)
         after = received(state.but(clock={**state.clock, **told.memory()}), edges)
         self._published(after, model)
-        self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist()))
+        steps = steps_of(self._taken, model)
+        self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist(), steps))
         return Heard(state=after)
+
+    @property
+    def _taken(self) -> Uploaded:
+        assert self.uploaded is not None  # `execute` comes before
+        return self.uploaded
 
     def evaluate(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
         """Means over the UEs that reported; None where nobody did."""
@@ -198,6 +207,7 @@ class DeployedExecutor:
                 factor=(1.0 + state.round - one.base_round) ** -training.staleness_discount,
                 update=one.update,
                 ues=one.ues,
+                message=one.message,
             )
             for edge, one in sorted(came.items())
         ]

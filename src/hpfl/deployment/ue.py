@@ -81,7 +81,7 @@ class Ue:
         if own is None:
             return None
         try:
-            codes = self._updates.coder.codes(order.coding)
+            codes = self._experiment.updates.codes(order.coding)
             message = await self._in_thread(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
         except RefusedError as error:
             log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)

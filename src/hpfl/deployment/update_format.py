@@ -1,4 +1,4 @@
-"""How updates look on the wire, and back: the numbers that travel, as they are or as the uplink and codecs make them."""
+"""How updates look on the wire, and back: the numbers that travel, plain or as uplink and codecs make them."""
 
 from dataclasses import dataclass
 
@@ -26,11 +26,12 @@ class UpdateFormat:
     """Turns an update into what is sent and what came into an update; `model` is what a whole one looks like.
 
     A UE's update is made by the uplink as it is computed. Where it is ordered to be coded, by an entry of the menu of
-    codings, what arrives of it is coded as it is sent; so is an edge's update.
+    codings, what arrives of it is coded as it is sent; so is an edge's update, where it has a `backhaul`.
     """
 
     model: VectorSpec
     sending: Sending
+    backhaul: bool = True
 
     @property
     def num_travelling(self) -> int:
@@ -50,18 +51,24 @@ class UpdateFormat:
             raise RefusedError("unexpected", f"coding {coding} was ordered, the experiment has {len(menu)}")
         return menu[coding]
 
+    def codes(self, coding: int) -> bool:
+        """Whether a UE's update is coded by an entry of the menu."""
+        return not self.chain(coding).is_identity
+
+    def codes_again(self, coding: int) -> bool:
+        """Whether an edge's update is."""
+        return self.backhaul and self.codes(coding)
+
     def ue_spec(self, coding: int) -> VectorSpec:
         """What an edge receives of a UE."""
-        chain = self.chain(coding)
-        if not chain.is_identity:
-            return self._bytes_of(chain)
+        if self.codes(coding):
+            return self._bytes_of(self.chain(coding))
         uplink = self.sending.uplink
         return VectorSpec(self.num_travelling, self.model.dtype) if uplink.is_identity else self._bytes_of(uplink)
 
     def edge_spec(self, coding: int) -> VectorSpec:
         """What the cloud receives of an edge."""
-        chain = self.chain(coding)
-        return self.model if chain.is_identity else self._bytes_of(chain)
+        return self._bytes_of(self.chain(coding)) if self.codes_again(coding) else self.model
 
     def packed(self, update: Vector, kept: torch.Tensor | None, draws: Draws) -> Packed:
         """What a UE's uplink makes of its update [P], with what it kept before, [U]."""
@@ -74,7 +81,7 @@ class UpdateFormat:
         return Packed(np.frombuffer(data, dtype=np.uint8), self._whole(arrives), left if len(left) else None)
 
     def coded(self, update: Vector, row: torch.Tensor, draws: Draws, coding: int) -> tuple[Vector, torch.Tensor]:
-        """The message with an update [P], and what its sender keeps now; a row that is wider serves other chains too."""
+        """The message with an update [P], and what its sender keeps now; a wider row serves other chains too."""
         chain, own = self.chain(coding), self._travelling(update)
         used = chain.numbers_kept(len(own))
         data, left = chain.to_bytes(own, row[:used], draws)
@@ -82,8 +89,8 @@ class UpdateFormat:
 
     def from_ue(self, arrival: Arrival, coding: int) -> Vector:
         """The update [P] that an edge reads from what came; nothing comes of what does not travel, which is 0."""
-        came, chain, uplink = arrival.vector(), self.chain(coding), self.sending.uplink
-        if not chain.is_identity:
+        came, uplink = arrival.vector(), self.sending.uplink
+        if self.codes(coding):
             return self.decoded(came, coding)
         if uplink.is_identity:
             return came if self.sending.places is None else self._whole(torch.from_numpy(came))
@@ -92,7 +99,7 @@ class UpdateFormat:
     def from_edge(self, arrival: Arrival, coding: int) -> Vector:
         """The update [P] that the cloud reads from what came."""
         came = arrival.vector()
-        return came if self.chain(coding).is_identity else self.decoded(came, coding)
+        return self.decoded(came, coding) if self.codes_again(coding) else came
 
     def decoded(self, message: Vector, coding: int) -> Vector:
         """The update [P] in a coded message."""

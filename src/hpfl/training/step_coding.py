@@ -3,8 +3,9 @@
 The cloud applies to its own model what receivers will decode, so that nobody ends with another model than it has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,10 +20,15 @@ CLOUD_CODEC = "cloud_codec"
 
 @dataclass(frozen=True)
 class SentStep:
-    """A step as it travels: what is to be subtracted [P], or messages [m][P] with the factor of each; and its bits."""
+    """A step as it travels: what is to be subtracted [P], or messages [m][P] with the factor of each; and its bits.
+
+    All are coded by one entry of the menu; `encode` gives the bytes of the one that the cloud has coded.
+    """
 
     bits: float
+    coding: int = 0
     decoded: torch.Tensor | None = None
+    encode: Callable[[], bytes] | None = None
     messages: tuple[torch.Tensor, ...] = ()
     factors: tuple[float, ...] = ()
     kept: torch.Tensor | None = None
@@ -82,7 +88,8 @@ class StepCoding:
             return None
         if forwards(len(messages), bits, message_bits):
             factors = tuple(float(np.float32(factor)) for factor, _ in messages)
-            return SentStep(cost, messages=tuple(update for _, update in messages), factors=factors, kept=kept)
+            came = tuple(update for _, update in messages)
+            return SentStep(cost, coding, messages=came, factors=factors, kept=kept)
         return self._coded(step, kept, coding, this_round)
 
     def _coded(self, step: torch.Tensor, kept: torch.Tensor | None, coding: int, this_round: int) -> SentStep:
@@ -94,13 +101,20 @@ class StepCoding:
         own = (step if self.places is None else step[self.places]).unsqueeze(0)
         width = chain.numbers_kept(self.num_travelling)
         rows = self._row(step, kept)
+        encode = partial(_bytes_of, chain, own[0], rows[0, :width], draws)
         decoded, left = chain.send(own, rows[:, :width], draws)
         if width:
             rows = torch.cat([left, rows[:, width:]], dim=1)
         whole = decoded[0] if self.places is None else torch.zeros_like(step).index_copy_(0, self.places, decoded[0])
-        return SentStep(self.step_bits[coding], decoded=whole, kept=rows if rows.shape[1] else None)
+        kept = rows if rows.shape[1] else None
+        return SentStep(self.step_bits[coding], coding, decoded=whole, encode=encode, kept=kept)
 
     def _row(self, step: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
         """What the cloud keeps [1, U], as wide as any coding of the menu needs; zeros before the first step."""
         width = max(one.numbers_kept(self.num_travelling) for one in self.codings)
         return step.new_zeros(1, width) if kept is None else kept.to(step)
+
+
+def _bytes_of(chain: Uplink, numbers: torch.Tensor, kept: torch.Tensor, draws: Draws) -> bytes:
+    """The message that others decode to what the cloud has: coding draws the same when it is done again."""
+    return chain.to_bytes(numbers, kept, draws)[0]
