@@ -11,10 +11,11 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
-from hpfl.learning import BoundMetric, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.config.uplinks import num_codecs
+from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
 from hpfl.learning.sending import Sending
-from hpfl.learning.uplink import Uplink
+from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.network.channel import ChannelSettings
 from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
@@ -122,9 +123,18 @@ def local_training(config: Experiment) -> LocalTraining:
 
 
 def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
-    """What UEs keep and send, by their method and their uplink."""
-    uplink = Uplink.of(config.made_in_row("learning.uplink"))
-    return Sending.of(task.spec, _own_method(config), uplink, device)
+    """What UEs keep and send, by their method and their uplink; what its codecs cannot do is refused here."""
+    steps, codecs = config.made_in_row("learning.uplink"), num_codecs(config.chosen("learning.uplink"))
+    split = len(steps) - codecs
+    codings = (Uplink.of(steps[split:]),) if codecs else ()
+    sending = Sending.of(task.spec, _own_method(config), Uplink.of(steps[:split]), device, codings=codings)
+    numbers = num_travelling(sending.method, sending.spec)
+    for chain in codings:
+        try:
+            chain.bits(numbers, config.network.bits_per_parameter)
+        except LearningError as error:
+            raise ConfigError(f"learning.uplink: {error}") from error
+    return sending
 
 
 def _own_method(config: Experiment) -> Method | None:
@@ -160,11 +170,20 @@ class BitsOnAir(NamedTuple):
 
 
 def bits_on_air(config: Experiment, sending: Sending) -> BitsOnAir:
-    """What the uplink makes of the parameters that travel, and these as an edge sends them on."""
+    """Of an upload that is coded as the menu's first entry says, or not at all."""
+    return menu_on_air(config, sending)[0]
+
+
+def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
+    """The same for every entry of the menu: both hops are coded; what is not takes what the uplink leaves of it."""
     numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
-    return BitsOnAir(
-        ue=float(sending.uplink.bits(numbers, bits)) * config.training.edge_rounds,
-        edge=float(numbers * bits) if config.network.backhaul else 0.0,
+    return tuple(
+        BitsOnAir(
+            ue=float((sending.uplink if chain.is_identity else chain).bits(numbers, bits))
+            * config.training.edge_rounds,
+            edge=float(chain.bits(numbers, bits)) if config.network.backhaul else 0.0,
+        )
+        for chain in sending.codings or (IDENTITY,)
     )
 
 

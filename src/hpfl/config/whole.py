@@ -6,7 +6,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from hpfl.config.fields import Section
 from hpfl.config.life import LifeConfig
-from hpfl.config.named import OPTIONS, slots_of
+from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import RenewedSection
 from hpfl.config.sections import (
     DataConfig,
@@ -16,6 +16,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
+from hpfl.config.uplinks import check_order
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
 from hpfl.learning import OBJECTIVES
@@ -92,6 +93,11 @@ class Config(Section):
                 f'network.coherence_s is given; with training.clock = "{self.training.clock}" give '
                 "network.coherence_rounds"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _codecs_come_last(self) -> "Config":
+        check_order(rows_of(type(self.learning))["uplink"].chosen(self.learning.uplink))
         return self
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ class CohortUpdates:
     per_ue: Tensor | None = None  # [n, P] in the order of `ues`, as they arrive, where asked for
     kept: Kept = field(default_factory=Kept)  # what the UEs keep now, in the order of `ues`
     shares: FloatArray | None = None  # [n]: each UE's weight in its group, beside `per_ue`
+    noise: FloatArray | None = None  # [groups, C]: `sum_i share_i^2 var_i` of each chain that was foretold
 
 
 @dataclass(frozen=True)

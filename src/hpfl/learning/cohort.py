@@ -16,6 +16,7 @@ from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.batches import Batch, Samples, Segments
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
+from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.cohort_round import Answer, CohortRound, Request, reported
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, try_one
@@ -112,23 +113,27 @@ class Cohort:
         weights: FloatArray | None = None,
         kept: Kept | None = None,
         keep_per_ue: bool = False,
+        coding: Coding = UNCODED,
     ) -> CohortUpdates:
         """Mean update per group from `params` [P], or from one row per group [groups, P].
 
         Mini-batches are addressed by (seed, key, local step, role, UE): the same whoever else takes part.
         """
         params = params.to(self.device, self.data.samples.dtype)
-        request = Request.of(params, ues, groups, num_groups=num_groups, weights=weights, streams=streams, key=key)
+        asked = {"num_groups": num_groups, "weights": weights, "streams": streams, "key": key, "coding": coding}
+        request = Request.of(params, ues, groups, **asked)
         self.data.refuse_empty(request.ues)
-        rows = self.sending.rows_of(kept, params, request.groups)
-        beside = self._beside(len(request.ues), keep_per_ue=keep_per_ue)
+        rows = self.sending.rows_of(kept, params, request.groups, coding)
+        errors = 0 if rows.codec is None else rows.codec.shape[1]
+        beside = self._beside(len(request.ues), keep_per_ue=keep_per_ue, errors=errors)
         answer = Answer.empty(request, rows, keep_per_ue=keep_per_ue)
         work = CohortRound(self.engine, self.batches, self.sending, request, rows, answer)
         self.pack()
         with repeatable(self.products, self.device):
-            trial, kind = self.update_trial(params, keep_per_ue=keep_per_ue), ("updates", params.ndim, keep_per_ue)
+            trial = self.update_trial(params, keep_per_ue=keep_per_ue, coding=coding)
+            kind = ("updates", params.ndim, keep_per_ue, coding.names)
             work.run(self._limit(kind, self.batches.layout, trial, beside))
-        return reported(request, answer.total, answer.losses, answer.per_ue, answer.kept)
+        return reported(request, answer)
 
     def evaluate(
         self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1, kept: Kept | None = None
@@ -159,7 +164,7 @@ class Cohort:
         if self.training.batch_size is None:
             self.data.pack()
 
-    def update_trial(self, params: Tensor, *, keep_per_ue: bool) -> Trial:
+    def update_trial(self, params: Tensor, *, keep_per_ue: bool, coding: Coding = UNCODED) -> Trial:
         """Computes the update of one UE for nobody: the largest of a bucket, with its first samples."""
 
         def trial(bucket: int) -> object:
@@ -167,7 +172,7 @@ class Cohort:
             total, one = params.new_zeros(1, params.shape[-1]), np.zeros(1, dtype=np.int64)
             sums = Sums.of(total, one, np.ones(1), torch.empty_like(total) if keep_per_ue else None)
             kept, draws = self.sending.first_rows(start, one), Draws(Streams(0), 0, one, self.device)
-            return self.sending.compute(self.engine, start, steps, sums, kept, draws)
+            return self.sending.compute(self.engine, start, steps, sums, kept, draws, coding)
 
         return trial
 
@@ -208,9 +213,9 @@ class Cohort:
         figures[len(LOSS_COLUMNS) :, without] = torch.nan
         return Evaluation(dict(zip(columns_of(self.metrics), figures.double().cpu().numpy(), strict=True)))
 
-    def _beside(self, count: int, *, keep_per_ue: bool) -> int:
+    def _beside(self, count: int, *, keep_per_ue: bool, errors: int = 0) -> int:
         """Bytes of what a call returns of each UE; refused where that does not fit the memory."""
-        numbers = sum(self.sending.numbers_kept) + (self.task.spec.num_parameters if keep_per_ue else 0)
+        numbers = sum(self.sending.numbers_kept) + errors + (self.task.spec.num_parameters if keep_per_ue else 0)
         need, free = per_ue_bytes(count, numbers, self.data.samples.dtype), self.data.room.free
         if need >= free:
             raise LearningError(

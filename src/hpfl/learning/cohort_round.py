@@ -10,6 +10,7 @@ from torch import Tensor
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates
 from hpfl.learning.blocks import blocks
+from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, shares_of
 from hpfl.learning.faults import NonFiniteUpdateError
@@ -31,6 +32,7 @@ class Request:
     num_groups: int
     streams: Streams
     key: int
+    coding: Coding = UNCODED
 
     @staticmethod
     def of(params: Tensor, ues: IntArray, groups: IntArray, **options: Any) -> "Request":
@@ -58,6 +60,7 @@ class Answer:
     losses: Tensor  # [2, n]
     per_ue: Tensor | None  # [n, P], where asked for
     kept: Kept  # [n, ...]
+    variance: Tensor | None = None  # [n, C], where asked for
 
     @staticmethod
     def empty(request: Request, kept: Kept, *, keep_per_ue: bool) -> "Answer":
@@ -65,7 +68,10 @@ class Answer:
         params, count = request.params, len(request.ues)
         total = params.new_zeros(request.num_groups, params.shape[-1])
         per_ue = params.new_zeros(count, params.shape[-1]) if keep_per_ue else None
-        return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten())
+        chains, variance = len(request.coding.foretold), None
+        if chains:
+            variance = torch.zeros(count, chains, dtype=torch.float64, device=params.device)
+        return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten(), variance)
 
 
 @dataclass(frozen=True)
@@ -99,26 +105,36 @@ class CohortRound:
         sums = Sums.of(into, request.groups[at] - first, request.shares[at], own)
         steps = self.batches.of_chunk(request.ues, at, drawn)
         kept, draws = self.kept.rows(at), request.draws(at)
-        part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws)
+        part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
         place = torch.from_numpy(at).to(into.device)
         answer.losses[:, place] = torch.stack([part.loss, part.meta_loss])
         answer.kept.write(at, now)
         if answer.per_ue is not None and own is not None:
             answer.per_ue[place] = own
+        if answer.variance is not None and part.variance is not None:
+            answer.variance[place] = part.variance
 
 
-def reported(
-    request: Request, total: Tensor, losses: Tensor, per_ue: Tensor | None = None, kept: Kept | None = None
-) -> CohortUpdates:
+def reported(request: Request, answer: Answer) -> CohortUpdates:
     """Group figures on the host; this is where the device is waited for."""
+    total = answer.total
     importance = torch.linalg.vector_norm(total, dim=1, dtype=torch.float64).square().cpu().numpy()
     wrong = np.flatnonzero(~np.isfinite(importance))
     if len(wrong):
         raise NonFiniteUpdateError(
             f"the update of group {wrong[0]} is not finite; lower learning.inner_lr or learning.outer_lr"
         )
-    weighted, groups = losses.double().cpu().numpy() * request.shares, request.groups
+    weighted, groups = answer.losses.double().cpu().numpy() * request.shares, request.groups
     empty = np.bincount(groups, minlength=len(total)) == 0
     means = [np.where(empty, np.nan, np.bincount(groups, weights=w, minlength=len(total))) for w in weighted]
-    shares = None if per_ue is None else request.shares
-    return CohortUpdates(total, importance, means[0], means[1], per_ue, kept or Kept(), shares)
+    shares = None if answer.per_ue is None else request.shares
+    noise = None if answer.variance is None else _noise(request, answer.variance)
+    return CohortUpdates(total, importance, means[0], means[1], answer.per_ue, answer.kept, shares, noise)
+
+
+def _noise(request: Request, variance: Tensor) -> FloatArray:
+    """`sum_i share_i^2 var_i` in each group, [groups, C]: coders draw independently."""
+    each = np.square(request.shares)[:, None] * variance.cpu().numpy()
+    noise = np.zeros((request.num_groups, each.shape[1]))
+    np.add.at(noise, request.groups, each)
+    return noise

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates, TestData
+from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.kept import Kept
 from hpfl.rng import Streams
@@ -39,11 +40,13 @@ class Computes(Protocol):
         weights: FloatArray | None = None,
         kept: Kept | None = None,
         keep_per_ue: bool = False,
+        coding: Coding = UNCODED,
     ) -> CohortUpdates:
         """Mean update per group from `params` [P], or from one row per group [groups, P].
 
         `kept` has a row for each of `ues`, as have the rows that come back; None: all of them begin. All draws are
-        addressed by (seed, key, UE): the same whoever else takes part. `keep_per_ue` asks for what arrives of each UE.
+        addressed by (seed, key, UE): the same whoever else takes part. `keep_per_ue` asks for what arrives of each UE,
+        `coding` for updates as they arrive over a chain of codecs, and for the noise that chains would add.
         """
 
     def evaluate(

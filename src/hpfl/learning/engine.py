@@ -58,6 +58,7 @@ class Losses:
     loss: Tensor
     meta_loss: Tensor
     kept: Tensor | None = None  # [u, S], of a method
+    variance: Tensor | None = None  # [u, C]: what each chain that was asked of would add
 
 
 class Engine(Protocol):

@@ -1,4 +1,4 @@
-"""What UEs keep between rounds: rows of numbers, one for each UE, of its method and of its uplink."""
+"""What UEs keep between rounds: rows of numbers, one for each UE, of its method, its uplink and its codec."""
 
 from dataclasses import dataclass
 
@@ -14,21 +14,22 @@ class Kept:
 
     method: Tensor | None = None  # [n, S]: of the method, a private head for one
     uplink: Tensor | None = None  # [n, U]: of the uplink's steps, what was left unsent for one
+    codec: Tensor | None = None  # [n, U]: the same of the codecs that they upload with
 
     def rows(self, at: IntArray) -> "Kept":
         """Those of some UEs."""
-        return Kept(*(None if own is None else own[torch.from_numpy(at).to(own.device)] for own in self._both))
+        return Kept(*(None if own is None else own[torch.from_numpy(at).to(own.device)] for own in self._all))
 
     def write(self, at: IntArray, rows: "Kept") -> None:
         """Put rows in place of those of some UEs."""
-        for own, new in zip(self._both, rows._both, strict=True):
+        for own, new in zip(self._all, rows._all, strict=True):
             if own is not None and new is not None:
                 own[torch.from_numpy(at).to(own.device)] = new.to(own)
 
     def unwritten(self) -> "Kept":
         """Room for as many rows."""
-        return Kept(*(None if own is None else torch.empty_like(own) for own in self._both))
+        return Kept(*(None if own is None else torch.empty_like(own) for own in self._all))
 
     @property
-    def _both(self) -> tuple[Tensor | None, Tensor | None]:
-        return self.method, self.uplink
+    def _all(self) -> tuple[Tensor | None, ...]:
+        return self.method, self.uplink, self.codec

@@ -10,8 +10,9 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.chain.chain_engine import ChainEngine
+from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.cohort import Cohort
-from hpfl.learning.cohort_round import Request, reported
+from hpfl.learning.cohort_round import Answer, Request, reported
 from hpfl.learning.computes import Computes
 from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.kept import Kept
@@ -72,17 +73,21 @@ class RecordedCohort:
         weights: FloatArray | None = None,
         kept: Kept | None = None,
         keep_per_ue: bool = False,
+        coding: Coding = UNCODED,
     ) -> CohortUpdates:
         """Mean update per group, as of a `Cohort`."""
         cohort, params = self.cohort, params.to(self.device, self.cohort.data.samples.dtype)
         asked: dict[str, Any] = {"num_groups": num_groups, "streams": streams, "key": key, "weights": weights}
         with repeatable(cohort.products, self.device):
-            replay = None if keep_per_ue else self._replay(params, num_groups, len(np.unique(ues)))
+            apart = keep_per_ue or coding.asks
+            replay = None if apart else self._replay(params, num_groups, len(np.unique(ues)))
             if replay is not None:
                 request = Request.of(params, ues, groups, **asked)
                 cohort.data.refuse_empty(request.ues)
-                return reported(request, *replay.run(params, request.ues, request.groups, request.shares))
-        return cohort.updates(params, ues=ues, groups=groups, kept=kept, keep_per_ue=keep_per_ue, **asked)
+                total, losses = replay.run(params, request.ues, request.groups, request.shares)
+                return reported(request, Answer(total, losses, None, Kept()))
+        own: dict[str, Any] = {"kept": kept, "keep_per_ue": keep_per_ue, "coding": coding}
+        return cohort.updates(params, ues=ues, groups=groups, **own, **asked)
 
     def evaluate(
         self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1, kept: Kept | None = None
@@ -100,7 +105,9 @@ class RecordedCohort:
         """A recorded round, where most UEs take part in full batches."""
         if self.cohort.training.batch_size is not None or taking_part < LEAST_SHARE * self.num_ues:
             return None
-        parts = self._recordable(("updates", 1, False), start, self.cohort.update_trial(start, keep_per_ue=False))
+        parts = self._recordable(
+            ("updates", 1, False, UNCODED.names), start, self.cohort.update_trial(start, keep_per_ue=False)
+        )
         if parts is None:
             return None
         if num_groups not in self.replays:

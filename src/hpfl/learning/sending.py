@@ -1,13 +1,14 @@
 """From what UEs compute to what arrives at their edges: the parameters that travel, over the uplink."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from hpfl.arrays import IntArray
 from hpfl.learning.batches import Batch
+from hpfl.learning.coding import BY_UE, UNCODED, Coding, Travelling
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Losses, Sums
 from hpfl.learning.faults import LearningError
@@ -19,21 +20,34 @@ from hpfl.learning.uplink import Uplink
 
 @dataclass(frozen=True)
 class Sending:
-    """What UEs keep and send by a method (None: an objective) and an uplink."""
+    """What UEs keep and send by a method (None: an objective) and an uplink.
+
+    `codings` is the menu of chains of codecs that an upload may be coded with, at a UE and again at its edge; empty:
+    updates are sent as the uplink leaves them.
+    """
 
     spec: ParameterSpec
     method: Method | None
     uplink: Uplink
     places: Tensor | None  # [n]: the parameters that travel; None: all
+    codings: tuple[Uplink, ...] = ()
 
     @staticmethod
-    def of(spec: ParameterSpec, method: Method | None, uplink: Uplink, device: torch.device) -> "Sending":
+    def of(
+        spec: ParameterSpec,
+        method: Method | None,
+        uplink: Uplink,
+        device: torch.device,
+        *,
+        codings: tuple[Uplink, ...] = (),
+    ) -> "Sending":
         """How UEs send on a device."""
         travels = None if method is None else method.travels(spec)
         if travels is not None and (travels.dtype != torch.bool or travels.shape != (spec.num_parameters,)):
             found = f"{travels.dtype} of shape {tuple(travels.shape)}"
             raise LearningError(f"what travels of a model is {found}; wanted torch.bool of {spec.num_parameters}")
-        return Sending(spec, method, uplink, None if travels is None else travels.nonzero()[:, 0].to(device))
+        places = None if travels is None else travels.nonzero()[:, 0].to(device)
+        return Sending(spec, method, uplink, places, codings)
 
     @property
     def is_plain(self) -> bool:
@@ -46,6 +60,17 @@ class Sending:
         own = 0 if self.method is None else self.method.numbers_kept(self.spec)
         return own, self.uplink.numbers_kept(num_travelling(self.method, self.spec))
 
+    @property
+    def numbers_of_codec(self) -> int:
+        """Numbers U that whoever codes keeps between rounds, for whichever chain of the menu."""
+        numbers = num_travelling(self.method, self.spec)
+        return max((chain.numbers_kept(numbers) for chain in self.codings), default=0)
+
+    @property
+    def travelling(self) -> Travelling:
+        """The numbers of an update that are coded."""
+        return Travelling(self.places)
+
     def first_rows(self, params: Tensor, groups: IntArray) -> Kept:
         """What UEs [n] keep that begin with `params` [P], or with the row of their group [groups, P]."""
         of_method, of_uplink = self.numbers_kept
@@ -57,28 +82,42 @@ class Sending:
         first = torch.stack([self._first(start) for start in params])
         return Kept(first[torch.from_numpy(groups).to(first.device)], uplink)
 
-    def rows_of(self, kept: Kept | None, params: Tensor, groups: IntArray) -> Kept:
+    def rows_of(self, kept: Kept | None, params: Tensor, groups: IntArray, coding: Coding = UNCODED) -> Kept:
         """The rows of UEs [n]: those given, and where none are, of UEs that begin."""
         given, first = kept or Kept(), self.first_rows(params, groups)
         _refuse_shape("method", given.method, (len(groups), self.numbers_kept[0]))
         _refuse_shape("uplink", given.uplink, (len(groups), self.numbers_kept[1]))
+        errors = coding.chain.numbers_kept(num_travelling(self.method, self.spec))
         return Kept(
             first.method if given.method is None or first.method is None else given.method,
             first.uplink if given.uplink is None or first.uplink is None else given.uplink,
+            params.new_zeros(len(groups), errors) if given.codec is None and errors else given.codec,
         )
 
     def compute(
-        self, engine: Engine, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Kept, draws: Draws
+        self,
+        engine: Engine,
+        start: Tensor,
+        steps: Sequence[dict[str, Batch]],
+        sums: Sums,
+        kept: Kept,
+        draws: Draws,
+        coding: Coding = UNCODED,
     ) -> tuple[Losses, Kept]:
         """Add what arrives of a chunk of UEs to its sums; their losses, and what they keep now."""
-        if self.is_plain:
+        if self.is_plain and not coding.asks:
             return engine.updates(start, steps, sums), kept
         directions = start.new_empty(len(draws.ues), start.shape[-1])
         of_method, of_uplink = (None if own is None else own.to(start) for own in (kept.method, kept.uplink))
         losses = engine.updates(start, steps, Sums.rows(directions), of_method)
         arrived, left = self._arrived(directions, of_uplink, draws)
+        own, errors = replace(draws, purpose=BY_UE), kept.codec
+        if coding.foretold:
+            losses = replace(losses, variance=self.travelling.variance(coding.foretold, arrived, errors, own))
+        if not coding.chain.is_identity:
+            arrived, errors = self.travelling.coded(coding.chain, arrived, errors, own)
         sums.add(arrived)
-        return losses, Kept(None if of_method is None else losses.kept, left)
+        return losses, Kept(None if of_method is None else losses.kept, left, errors)
 
     def _arrived(self, directions: Tensor, kept: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor | None]:
         """What arrives of directions [u, P]: 0 where nothing travels; and what the uplink keeps."""

@@ -19,6 +19,8 @@ from hpfl.learning.faults import LearningError, NonFiniteUpdateError
 from hpfl.learning.message import MessageError, Side, SideField, bytes_of, checked, num_bytes, parts_of
 from hpfl.registry import Registry
 
+__all__ = ["IDENTITY", "UPLINKS", "Draws", "Uplink", "UplinkStep", "row_norms"]
+
 _STRETCH = 1024  # squares that a norm adds up at a time
 
 

@@ -62,6 +62,14 @@ class Links:
         """`s = p h / N_0` of every edge's backhaul, in Hz."""
         return self.edge_power_w * (self.edge_gain / self.edge_noise_w_per_hz)
 
+    def carrying(self, ue_bits: float, edge_bits: float) -> Self:
+        """The links with other bits on each hop, where there are any to send."""
+        return replace(
+            self,
+            ue_bits=np.where(self.ue_bits > 0, ue_bits, 0.0),
+            edge_bits=np.where(self.edge_bits > 0, edge_bits, 0.0),
+        )
+
     def of_edges(self, edges: IntArray | BoolArray) -> Self:
         """The links of these edges, which are numbered anew in this order, and of the UEs under them."""
         return replace(self, **taken(self, edges=edges, ues=self.ues_under(edges)))

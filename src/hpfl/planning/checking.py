@@ -45,6 +45,11 @@ def _faults(answer: object, problem: RoundProblem) -> Iterator[str]:
     if not isinstance(plan, Plan):
         yield f"answers with {_told(plan)} in place of a Plan"
         return
+    fault = _wrong_coding(problem, plan)
+    if fault:
+        yield fault
+        return
+    problem = problem.coded(plan.coding)
     if not isinstance(memory, Mapping):
         yield f"hands on {_told(memory)} as its memory; a dict was wanted"
     yield from _kinds(problem, plan)
@@ -54,6 +59,14 @@ def _faults(answer: object, problem: RoundProblem) -> Iterator[str]:
     yield from _powers(problem, plan)
     yield from _times(problem, plan, member)
     yield from _objective(problem, plan)
+
+
+def _wrong_coding(problem: RoundProblem, plan: Plan) -> str:
+    """What is wrong with the entry of the menu; nothing, where it is there."""
+    most = 1 if problem.codings is None else len(problem.codings)
+    if isinstance(plan.coding, int) and 0 <= plan.coding < most:
+        return ""
+    return f"names the coding {plan.coding!r}; wanted a whole number from 0 to {most - 1}"
 
 
 def _told(value: object) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.flattened import flattened
 from hpfl.network.links import Links
+from hpfl.planning.codings import Codings
 from hpfl.planning.problem_arrays import usable
 from hpfl.records import APART, PER_EDGE, PER_UE, Index, taken
 from hpfl.rng import Stream
@@ -54,6 +55,7 @@ class RoundProblem(_LikeLinks):
     renewal_s: FloatArray | None = field(default=None, metadata=PER_EDGE)  # to compute on a new model, where first
     spectrum: Spectrum = "fixed"
     downlink: "Downlink | None" = field(default=None, metadata=APART)  # None: a broadcast takes no time
+    codings: Codings | None = field(default=None, metadata=APART)  # None: uploads take the links' bits
     edge_ids: tuple[str, ...] | None = field(default=None, metadata=PER_EDGE)
     ue_ids: tuple[str, ...] | None = field(default=None, metadata=PER_UE)
     trusted: InitVar[bool] = False
@@ -84,6 +86,13 @@ class RoundProblem(_LikeLinks):
     def of_ues(self, order: Index) -> "RoundProblem":
         """The same problem with these UEs, in this order."""
         return replace(self, **taken(self, ues=order), trusted=True)
+
+    def coded(self, coding: int) -> "RoundProblem":
+        """The same problem with the bits of an entry of the menu, on the links that have something to send."""
+        if self.codings is None:
+            return self
+        ue_bits, edge_bits = self.codings.ue_bits[coding], self.codings.edge_bits[coding]
+        return replace(self, links=self.links.carrying(ue_bits, edge_bits), trusted=True)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -191,7 +200,8 @@ class Plan(_LikeAllocation):
     Who uploads, with how many Hz and how long it takes is its `allocation`, which may be given and read as such or
     array by array (`scheduled`, `upload_s`). `step_scale` multiplies the outer step; `broadcast` is who should hear of
     the new model, where the configuration leaves that open (None: no wish), where that is "all" only those that `hears`
-    marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated.
+    marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated. `coding`
+    is the entry of the menu (`RoundProblem.codings`) that uploads are coded by, and its bits are what times are of.
     `broadcast_s` is what the broadcast after the step is expected to take.
     """
 
@@ -206,6 +216,7 @@ class Plan(_LikeAllocation):
     hears: BoolArray | None = field(default=None, metadata={**PER_EDGE, "absent": True})
     noise_scale: float | None = None
     broadcast_s: float = 0.0
+    coding: int = 0
 
     if TYPE_CHECKING:
 

@@ -1,16 +1,17 @@
 """The updates of edges whose rounds start or lose UEs, and the models that edges still hold."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
-from hpfl.learning import Computes
+from hpfl.learning import Computes, Draws, Uplink
+from hpfl.learning.coding import BY_EDGE, UNCODED, Coding, Travelling
 from hpfl.rng import Streams
 from hpfl.training.clock import ClockMemory
-from hpfl.training.edge_round import EdgeSettings, Participants, edge_updates, member_weights
-from hpfl.training.remembered import Remembered
+from hpfl.training.edge_round import EdgeResult, EdgeSettings, Participants, edge_updates, member_weights
+from hpfl.training.remembered import CODEC, EDGE_CODEC, Remembered
 
 MODELS, MODEL_ROUNDS = "held/models", "held/rounds"
 
@@ -28,7 +29,8 @@ class Pending:
 class Learners:
     """The UEs as learners: from participants and a model to the edges' updates.
 
-    `loses_ues` says whether an edge may have to compute again without some of its UEs.
+    `loses_ues` says whether an edge may have to compute again without some of its UEs. `codings` is the menu of chains
+    of codecs for uploads: of UEs, and of edges where they have a `backhaul`. `travelling` says what is coded.
     """
 
     cohort: Computes
@@ -36,6 +38,14 @@ class Learners:
     streams: Streams
     num_samples: IntArray
     loses_ues: bool = False
+    codings: tuple[Uplink, ...] = ()
+    travelling: Travelling = field(default_factory=Travelling)
+    backhaul: bool = True
+
+    @property
+    def computes_again(self) -> bool:
+        """Whether edges may compute again on the models they hold: without lost UEs, or as they upload."""
+        return self.loses_ues or bool(self.codings)
 
     def renewed(
         self,
@@ -55,27 +65,16 @@ class Learners:
         if not edges.any():
             return pending
         numbers = np.flatnonzero(edges)
-        here = edges[edge_of]
-        members, edge_of = members[here], edge_of[here]
-        known = pending.remembered
-        who = Participants(
-            ues=members,
-            edge_of=np.searchsorted(numbers, edge_of),
-            weights=member_weights(self.num_samples[members], self.settings),
-            kept=known.of_ues(members, again=again),
-            rules=known.of_edges(numbers, again=again),
-        )
-        result = edge_updates(
-            self.cohort, params, who, base_round=base_round, settings=self.settings, streams=self.streams
+        who, result = self._computed(
+            pending.remembered, numbers, params, members, edge_of, base_round=base_round, again=again
         )
         rows = torch.as_tensor(numbers, device=pending.update.device)
         importance = pending.importance.copy()
         importance[numbers] = result.importance
-        known = known.computed(members, result.kept, again=again, before=self.loses_ues)
         return Pending(
             update=pending.update.index_copy(0, rows, result.update),
             importance=importance,
-            remembered=known.combined(numbers, result.rules, again=again, before=self.loses_ues),
+            remembered=self._known(pending.remembered, numbers, who, result, again=again),
         )
 
     def without_lost(
@@ -90,13 +89,94 @@ class Learners:
     ) -> Pending:
         """The updates with those of `edges`, each on the model it holds, made of the UEs it has left."""
         for held in np.unique(base_round[edges]).tolist():
-            row = int(np.flatnonzero(memory[MODEL_ROUNDS] == held)[0])
-            params = torch.from_numpy(memory[MODELS][row]).to(pending.update.device)
             on_it = edges & (base_round == held)
+            params = _held(memory, held, pending.update.device)
             pending = self.renewed(
                 pending, on_it, params, members=members, edge_of=edge_of, base_round=held, again=True
             )
         return pending
+
+    def uploaded(
+        self,
+        pending: Pending,
+        edges: BoolArray,
+        memory: ClockMemory,
+        *,
+        members: IntArray,
+        edge_of: IntArray,
+        base_round: IntArray,
+        coding: int = 0,
+    ) -> Pending:
+        """What arrives of `edges` with the menu's entry `coding`, and what those keep who coded it.
+
+        Each UE computes again on the model its edge holds and codes its update; the edge codes the mean of what came.
+        Importance stays that of the updates themselves.
+        """
+        chain = self.codings[coding] if self.codings else UNCODED.chain
+        if chain.is_identity:
+            return pending
+        for held in np.unique(base_round[edges]).tolist():
+            numbers = np.flatnonzero(edges & (base_round == held))
+            params = _held(memory, held, pending.update.device)
+            who, result = self._computed(
+                pending.remembered, numbers, params, members, edge_of, base_round=held, again=True, coding=Coding(chain)
+            )
+            known = self._known(pending.remembered, numbers, who, result, again=True)
+            known = known.uploaded(CODEC, who.ues, result.kept.codec)
+            pending = self._sent_on(replace(pending, remembered=known), numbers, result.update, chain, held)
+        return pending
+
+    def _sent_on(
+        self, pending: Pending, numbers: IntArray, means: torch.Tensor, chain: Uplink, base_round: int
+    ) -> Pending:
+        """With what the cloud receives of some edges' means [E, P]: coded again, where there is a backhaul."""
+        known, rows = pending.remembered, torch.as_tensor(numbers, device=means.device)
+        if self.backhaul:
+            draws = Draws(self.streams, base_round, numbers, means.device, BY_EDGE)
+            errors = known.rows[EDGE_CODEC][rows] if EDGE_CODEC in known.rows else None
+            means, errors = self.travelling.coded(chain, means, errors, draws)
+            known = known.uploaded(EDGE_CODEC, numbers, errors)
+        return replace(pending, update=pending.update.index_copy(0, rows, means), remembered=known)
+
+    def _computed(
+        self,
+        known: Remembered,
+        numbers: IntArray,
+        params: torch.Tensor,
+        members: IntArray,
+        edge_of: IntArray,
+        *,
+        base_round: int,
+        again: bool,
+        coding: Coding = UNCODED,
+    ) -> tuple[Participants, EdgeResult]:
+        """Those under some edges, and what these make of their updates."""
+        here = np.isin(edge_of, numbers)
+        members, edge_of = members[here], edge_of[here]
+        who = Participants(
+            ues=members,
+            edge_of=np.searchsorted(numbers, edge_of),
+            weights=member_weights(self.num_samples[members], self.settings),
+            kept=known.of_ues(members, again=again, codec=coding.asks),
+            rules=known.of_edges(numbers, again=again),
+        )
+        return who, edge_updates(
+            self.cohort,
+            params,
+            who,
+            base_round=base_round,
+            settings=self.settings,
+            streams=self.streams,
+            coding=coding,
+        )
+
+    def _known(
+        self, known: Remembered, numbers: IntArray, who: Participants, result: EdgeResult, *, again: bool
+    ) -> Remembered:
+        """What is remembered once some edges' UEs have computed."""
+        before = self.computes_again
+        known = known.computed(who.ues, result.kept, again=again, before=before)
+        return known.combined(numbers, result.rules, again=again, before=before)
 
     def edge_weights(self, members: IntArray, edge_of: IntArray, num_edges: int) -> FloatArray:
         """Weights of the edges in the cloud's mean: all alike, or by their participants' samples."""
@@ -116,3 +196,9 @@ def held_models(memory: ClockMemory, params: torch.Tensor, *, this_round: int, b
         MODEL_ROUNDS: np.array(kept, dtype=np.int64),
         MODELS: np.stack([models[number] for number in kept]) if kept else np.zeros((0, params.numel())),
     }
+
+
+def _held(memory: ClockMemory, base_round: int, device: torch.device) -> torch.Tensor:
+    """The model of a round that some edge holds."""
+    row = int(np.flatnonzero(memory[MODEL_ROUNDS] == base_round)[0])
+    return torch.from_numpy(memory[MODELS][row]).to(device)

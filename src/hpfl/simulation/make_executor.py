@@ -6,7 +6,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hpfl.assembly import SampleCost, bits_on_air, edge_settings, make_radio, torch_dtype, touched_samples
+from hpfl.assembly import (
+    SampleCost,
+    bits_on_air,
+    edge_settings,
+    make_radio,
+    menu_on_air,
+    torch_dtype,
+    touched_samples,
+)
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.learning import Computes
@@ -62,6 +70,7 @@ def make_executor(
             sample_bits=cost.bits,
             compute_s=trace.of(COMPUTE_S),
             record=record,
+            codings=menu_on_air(config, sending) if sending.codings else (),
         ),
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
@@ -70,6 +79,9 @@ def make_executor(
             streams=streams,
             num_samples=fleet.num_samples,
             loses_ues=loses_ues,
+            codings=sending.codings,
+            travelling=sending.travelling,
+            backhaul=config.network.backhaul,
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,

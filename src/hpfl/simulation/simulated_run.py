@@ -32,7 +32,7 @@ from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.loop import Parts
-from hpfl.training.remembered import first_rows
+from hpfl.training.remembered import KeptRows, first_errors, first_rows
 from hpfl.training.state import TrainState
 
 
@@ -91,10 +91,16 @@ def build_simulation(
         dealt=dealt,
         parts=parts,
         settings=replace(cloud_settings(config), step_coding=coding),
-        start=start_state(params, config).but(kept=first_rows(sending, params, fleet.num_ues)),
+        start=start_state(params, config).but(kept=_first_kept(sending, params, fleet)),
         evaluate_ues=evaluate.everyone,
         heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),
     )
+
+
+def _first_kept(sending: Sending, params: torch.Tensor, fleet: Fleet) -> KeptRows:
+    """What UEs and edges keep in round 0."""
+    errors = first_errors(sending, params, fleet.num_ues, fleet.num_edges)
+    return {**first_rows(sending, params, fleet.num_ues), **errors}
 
 
 def _cohorts(

@@ -37,6 +37,11 @@ class WorkSizes:
     sample_bits: float
     compute_s: Recorded | None = None
     record: Recorder | None = None
+    codings: tuple[tuple[float, float], ...] = ()  # bits of both hops by entry of the menu; none: uploads are not coded
+
+    def of_coding(self, entry: int) -> tuple[float, float]:
+        """Bits of a UE's and an edge's upload by an entry of the menu."""
+        return self.codings[entry] if self.codings else (self.ue_bits, self.edge_bits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +79,7 @@ class SimulatedExecutor:
         roster = self._roster(state)
         base_round = np.where(roster.starts | roster.idle, state.round, state.base_round)
         memory = dict(roster.memory)
-        if self.loses_ues:
+        if self.loses_ues or self.load.codings:
             memory |= held_models(memory, state.params, this_round=state.round, base_round=base_round)
         pending = self._computed(state, roster, memory, base_round)
         starting = roster.members[roster.starts[roster.edge_of]]
@@ -124,11 +129,15 @@ class SimulatedExecutor:
         """Let the clock carry the plan out; the arrived edges' updates are read from what was pending."""
         active = np.ones(self.fleet.num_edges, dtype=np.bool_) if observation.active is None else observation.active
         before, state = state, state.but(time_s=state.time_s + observation.spent_s)
+        if plan.coding:
+            links = observation.links.carrying(*self.load.of_coding(plan.coding))
+            observation = replace(observation, links=links)
         interval = self._interval(state, observation, plan, began_s=before.time_s)
         progress = self.clock.advance(observation.clock, interval)
         if not active.any():
             progress = replace(progress, latency_s=self.mishaps.idle_s)
         pending, memory = self._after_losses(state, observation, progress)
+        sent = self._sent(state, observation.links, progress, pending, plan.coding)
         phases = stretches(state, plan, progress, active)
         if observation.spent_s > 0:
             phases = with_sketching(before, phases, observation.spent_s, active)
@@ -136,7 +145,7 @@ class SimulatedExecutor:
         members = observation.links.members
         joules[members] = joules_of(progress, self.fleet.cpu_hz[members])
         return Outcome(
-            arrivals=self._arrivals(state, observation.links, progress, pending),
+            arrivals=self._arrivals(state, observation.links, progress, sent),
             latency_s=progress.latency_s,
             uplink_bits=progress.uplink_bits,
             joules=joules,
@@ -147,8 +156,8 @@ class SimulatedExecutor:
             fresh=progress.dropped | ~active,
             num_lost=int(progress.lost.sum()),
             phases=phases,
-            kept=pending.remembered.rows,
-            edge_rules=pending.remembered.rules,
+            kept=sent.remembered.rows,
+            edge_rules=sent.remembered.rules,
         )
 
     def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step: Step) -> Heard:
@@ -197,6 +206,21 @@ class SimulatedExecutor:
         )
         return pending, dict(progress.memory) | {SERVES: serves}
 
+    def _sent(self, state: TrainState, links: Links, progress: Progress, pending: Pending, coding: int) -> Pending:
+        """The updates with those of the arrived edges as they arrive, coded by an entry of the menu."""
+        if not self.load.codings:
+            return pending
+        there = ~progress.lost
+        return self.learners.uploaded(
+            pending,
+            progress.arrived,
+            progress.memory,
+            members=links.members[there],
+            edge_of=links.edge_of_ue[there],
+            base_round=state.base_round,
+            coding=coding,
+        )
+
     def _arrivals(
         self, state: TrainState, links: Links, progress: Progress, pending: Pending
     ) -> tuple[EdgeUpdate, ...]:
@@ -221,7 +245,7 @@ class SimulatedExecutor:
             plan=plan,
             start_s=state.time_s,
             must=state.staleness >= self.staleness_bound,
-            whole_edge_bits=np.full(self.fleet.num_edges, self.load.edge_bits),
+            whole_edge_bits=np.full(self.fleet.num_edges, self.load.of_coding(plan.coding)[1]),
             ue_fails=struck(at("failure/ue", state.round), self.fleet.num_ues, chances.ue_failure)[links.members],
             edge_fails=struck(at("failure/edge", state.round), self.fleet.num_edges, chances.edge_failure),
             gains=partial(self._gains, state, began_s=began_s, members=links.members, places=places),

@@ -9,6 +9,7 @@ import torch
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning import CohortUpdates, Computes, Kept
+from hpfl.learning.coding import UNCODED, Coding
 from hpfl.rng import Streams
 from hpfl.training.combine import Combine, CombineError, Contribution, RuleState, combined
 
@@ -63,12 +64,16 @@ class Participants:
 
 @dataclass(frozen=True)
 class EdgeResult:
-    """Updates `u_k` [E, P] of the edges that computed, their squared norms, and what is kept and remembered now."""
+    """Updates `u_k` [E, P] of the edges that computed, their squared norms, and what is kept and remembered now.
+
+    `noise` [E, C] is what each chain of codecs that was asked of would add to an edge's mean.
+    """
 
     update: torch.Tensor
     importance: FloatArray
     kept: Kept = field(default_factory=Kept)
     rules: Sequence[RuleState] = ()
+    noise: FloatArray | None = None
 
 
 def draw_key(base_round: int, edge_round: int) -> int:
@@ -90,12 +95,16 @@ def edge_updates(
     base_round: int,
     settings: EdgeSettings,
     streams: Streams,
+    coding: Coding = UNCODED,
 ) -> EdgeResult:
-    """`u_k = (w_v - edge model) / beta` of the edges of `who`, all starting at `params`, the model of `base_round`."""
+    """`u_k = (w_v - edge model) / beta` of the edges of `who`, all starting at `params`, the model of `base_round`.
+
+    Where UEs upload by a `coding`, it is that of what arrives of them.
+    """
     total: torch.Tensor | None = None
-    start = params
+    start, noise = params, None
     for edge_round in range(settings.edge_rounds):
-        asking = _Asking(cohort, streams, draw_key(base_round, edge_round))
+        asking = _Asking(cohort, streams, draw_key(base_round, edge_round), coding)
         if settings.combine is None:
             result = _added_up(asking, start, who)
         else:
@@ -103,10 +112,11 @@ def edge_updates(
         if settings.edge_rounds == 1:
             return result
         total = result.update if total is None else total + result.update
+        noise = result.noise if noise is None or result.noise is None else noise + result.noise
         start = params - settings.outer_lr * total
         who = replace(who, kept=result.kept, rules=result.rules)
     assert total is not None
-    return EdgeResult(total, squared_norms(total), who.kept, who.rules)
+    return EdgeResult(total, squared_norms(total), who.kept, who.rules, noise)
 
 
 def squared_norms(updates: torch.Tensor) -> FloatArray:
@@ -121,6 +131,7 @@ class _Asking:
     cohort: Computes
     streams: Streams
     key: int
+    coding: Coding = UNCODED
 
     def updates(self, start: torch.Tensor, who: Participants, *, keep_per_ue: bool = False) -> CohortUpdates:
         """The updates of UEs from `start`, [P] or a row for each edge."""
@@ -134,13 +145,14 @@ class _Asking:
             key=self.key,
             kept=who.kept,
             keep_per_ue=keep_per_ue,
+            coding=self.coding,
         )
 
 
 def _added_up(asking: _Asking, start: torch.Tensor, who: Participants) -> EdgeResult:
     """The means over the edges' UEs, which are added up as they are computed."""
     result = asking.updates(start, who)
-    return EdgeResult(result.update, result.importance, result.kept, who.rules)
+    return EdgeResult(result.update, result.importance, result.kept, who.rules, result.noise)
 
 
 def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settings: EdgeSettings) -> EdgeResult:
@@ -149,19 +161,20 @@ def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settin
     counts = np.bincount(who.edge_of)
     most = most_kept(settings, num_parameters=start.shape[-1], bytes_each=start.element_size())
     check_room(settings, counts, num_parameters=start.shape[-1], bytes_each=start.element_size())
-    updates, rules, kept = [], [], who.kept.unwritten()
+    updates, rules, kept, noise = [], [], who.kept.unwritten(), list[FloatArray]()
     for first, end in _stretches(counts, min(most, _MOST_ROWS)):
         some = who.of_edges(first, end)
         own = asking.updates(start[first:end] if start.ndim == 2 else start, some, keep_per_ue=True)
         assert own.per_ue is not None
         kept.write(np.flatnonzero((who.edge_of >= first) & (who.edge_of < end)), own.kept)
+        noise += [] if own.noise is None else [own.noise]
         for edge in range(end - first):
             came = _contributions(some, own.per_ue, edge)
             joined = combined(settings.combine, came, some.rules[edge] if some.rules else {})
             updates.append(joined.direction.to(start.dtype))
             rules.append(joined.state)
     stacked = torch.stack(updates)
-    return EdgeResult(stacked, squared_norms(stacked), kept, rules)
+    return EdgeResult(stacked, squared_norms(stacked), kept, rules, np.concatenate(noise) if noise else None)
 
 
 def _contributions(who: Participants, per_ue: torch.Tensor, edge: int) -> list[Contribution]:

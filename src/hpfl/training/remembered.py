@@ -2,7 +2,10 @@
 
 Rows per UE are tensors by name, `method` [N, S] and `uplink` [N, U]; states of rules are by edge. Where UEs can be lost
 after they have computed, `method_before` and `uplink_before` are the rows before each UE's last computation, and rules
-have a state `before`, so that an edge's update can be computed again without the lost.
+have a state `before`, so that an edge's update can be computed again without the lost, or as it is uploaded.
+
+Whoever codes an upload keeps what did not arrive: `codec` [N, U] of UEs, `edge_codec` [K, U] of edges. These change
+when the edge's update has arrived at the cloud, and not before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +23,7 @@ KeptRows = Mapping[str, torch.Tensor]
 Rules = Mapping[str, Mapping[str, RuleState]]
 
 NAMES = ("method", "uplink")
+CODEC, EDGE_CODEC = "codec", "edge_codec"
 NOW, BEFORE = "now", "before"
 
 
@@ -30,11 +34,17 @@ class Remembered:
     rows: KeptRows = field(default_factory=dict)
     rules: Rules = field(default_factory=dict)
 
-    def of_ues(self, ues: IntArray, *, again: bool = False) -> Kept:
-        """The rows of some UEs; those before their last computation, where they are to do it `again`."""
+    def of_ues(self, ues: IntArray, *, again: bool = False, codec: bool = False) -> Kept:
+        """The rows of some UEs; those before their last computation, where they are to do it `again`.
+
+        Those of their `codec` are there where they are asked for.
+        """
         if not self.rows:
             return Kept()
-        return kept_of({name: self.rows[_before(name) if again else name] for name in NAMES if name in self.rows}, ues)
+        rows = {name: self.rows[_before(name) if again else name] for name in NAMES if name in self.rows}
+        if codec and CODEC in self.rows:
+            rows[CODEC] = self.rows[CODEC]
+        return Kept(**rows).rows(ues)
 
     def of_edges(self, edges: IntArray, *, again: bool = False) -> list[RuleState]:
         """The states of some edges' rules, empty where there is none."""
@@ -55,6 +65,14 @@ class Remembered:
             changed[name] = old.index_copy(0, index, own.to(old))
         return Remembered(changed, self.rules)
 
+    def uploaded(self, name: str, members: IntArray, rows: torch.Tensor | None) -> "Remembered":
+        """With what those who coded an upload keep since it arrived: UEs (`codec`) or edges (`edge_codec`)."""
+        if rows is None or name not in self.rows:
+            return self
+        old = self.rows[name]
+        at = torch.as_tensor(members, device=old.device)
+        return Remembered({**self.rows, name: old.index_copy(0, at, rows.to(old))}, self.rules)
+
     def combined(self, edges: IntArray, states: Sequence[RuleState], *, again: bool, before: bool) -> "Remembered":
         """With the new states of the rules of edges that have combined, likewise."""
         if not self.rules and not any(states):
@@ -73,6 +91,13 @@ def first_rows(sending: Sending, params: torch.Tensor, num_ues: int) -> KeptRows
     """What all UEs keep that begin with the model `params` [P]; nothing, where they keep nothing."""
     first = sending.first_rows(params, np.zeros(num_ues, dtype=np.int64))
     return {name: own.contiguous() for name in NAMES if (own := getattr(first, name)) is not None}
+
+
+def first_errors(sending: Sending, params: torch.Tensor, num_ues: int, num_edges: int) -> KeptRows:
+    """What those who code uploads keep before the first; nothing, where no codec of the menu feeds errors back."""
+    numbers = sending.numbers_of_codec
+    counts = {CODEC: num_ues, EDGE_CODEC: num_edges} if numbers else {}
+    return {name: params.new_zeros(count, numbers) for name, count in counts.items()}
 
 
 def kept_of(rows: KeptRows, ues: IntArray | None) -> Kept:

@@ -69,7 +69,7 @@ def _mixed(words: Tensor) -> Tensor:
     return words ^ (words >> 16)
 
 
-@UPLINKS.register("random-k", options="hpfl.learning.codecs.options:SparseOptions", codec=True)
+@UPLINKS.register("random-k", options="hpfl.learning.codecs.codec_options:SparseOptions", codec=True)
 def random_k(*, options: SparseChoice) -> RandomK:
     """Numbers in places that a common seed names, scaled so that the mean is right."""
     return RandomK(Sparse(options.share, options.k))

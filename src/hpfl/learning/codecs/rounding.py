@@ -58,14 +58,16 @@ class Rounding(UplinkStep):
         return Levels(4 if self.bits == 2 else 2**self.bits - 1, self.bucket)
 
 
-class _Options(Protocol):
+class RoundingChoice(Protocol):
+    """What is written of it."""
+
     @property
     def bits(self) -> int: ...
     @property
     def bucket(self) -> int: ...
 
 
-@UPLINKS.register("rounding", options="hpfl.learning.codecs.options:RoundingOptions", codec=True)
-def rounding(*, options: _Options) -> Rounding:
+@UPLINKS.register("rounding", options="hpfl.learning.codecs.codec_options:RoundingOptions", codec=True)
+def rounding(*, options: RoundingChoice) -> Rounding:
     """Numbers as levels of 2, 4 or 8 bits, rounded at random so that the mean is right."""
     return Rounding(options.bits, options.bucket)

@@ -58,12 +58,14 @@ class Ternary(UplinkStep):
         return Levels(3, self.bucket)
 
 
-class _Options(Protocol):
+class TernaryChoice(Protocol):
+    """What is written of it."""
+
     @property
     def bucket(self) -> int: ...
 
 
-@UPLINKS.register("ternary", options="hpfl.learning.codecs.options:TernaryOptions", codec=True)
-def ternary(*, options: _Options) -> Ternary:
+@UPLINKS.register("ternary", options="hpfl.learning.codecs.codec_options:TernaryOptions", codec=True)
+def ternary(*, options: TernaryChoice) -> Ternary:
     """Numbers as minus, zero or plus the largest of their bucket, at random so that the mean is right; 1.6 bits."""
     return Ternary(options.bucket)

@@ -47,7 +47,7 @@ def largest(sizes: Tensor, k: int) -> Tensor:
     return chosen.nonzero()[:, 1].view(len(sizes), k)
 
 
-@UPLINKS.register("top-k", options="hpfl.learning.codecs.options:SparseOptions", codec=True)
+@UPLINKS.register("top-k", options="hpfl.learning.codecs.codec_options:SparseOptions", codec=True)
 def top_k(*, options: SparseChoice) -> TopK:
     """The largest numbers alone; what did not arrive is kept and added to the next update."""
     return TopK(Sparse(options.share, options.k))

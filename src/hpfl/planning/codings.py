@@ -1,0 +1,22 @@
+"""The menu of codings that a planner may choose from: bits on both hops, and the noise that each adds to an update."""
+
+from dataclasses import dataclass, field
+
+from hpfl.arrays import FloatArray
+from hpfl.records import PER_EDGE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codings:
+    """C ways to code a round's uploads, of which a plan names one for all (`Plan.coding`).
+
+    `ue_bits` and `edge_bits` are those of a UE's and of an edge's whole upload. `noise` [K, C] is the squared error
+    that coding is expected to add to each edge's update: at its UEs, `sum_i share_i^2 var_i`, and at its own coding.
+    """
+
+    ue_bits: tuple[float, ...]
+    edge_bits: tuple[float, ...]
+    noise: FloatArray = field(metadata=PER_EDGE)
+
+    def __len__(self) -> int:
+        return len(self.ue_bits)
