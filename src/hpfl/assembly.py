@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -135,6 +135,15 @@ def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
         except LearningError as error:
             raise ConfigError(f"learning.uplink: {error}") from error
     return sending
+
+
+def written_menu(config: Experiment) -> list[list[tuple[str, dict[str, Any]]]]:
+    """The chains of `Sending.codings`, each codec by its name and options, as they could be written down."""
+    chosen = config.chosen("learning.uplink")
+    codecs = chosen[len(chosen) - num_codecs(chosen) :]
+    return (
+        [[(part.name, {} if options is None else options.model_dump()) for part, options in codecs]] if codecs else []
+    )
 
 
 def _own_method(config: Experiment) -> Method | None:

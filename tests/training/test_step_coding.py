@@ -17,7 +17,7 @@ from hpfl.training.state import EdgeUpdate, initial_state
 from hpfl.training.step_coding import CLOUD_CODEC, StepCoding
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "learning"))
-from uplink_steps import Largest, Rounding  # noqa: E402
+from uplink_steps import Largest, Rounding
 
 P = 60
 LARGEST = Uplink.of([("largest", Largest(0.1))])

@@ -25,8 +25,9 @@ class Coder:
 
     @staticmethod
     def of(work: SharedWork, purpose: str, number: int, folder: str) -> "Coder":
-        """The coder of a node that keeps its files in a folder."""
-        return Coder(work, purpose, number, Unsent(Path(folder), work.sending.numbers_of_codec))
+        """The coder of a node that keeps its files in a folder, which it may share with others."""
+        own = Path(folder) / f"{purpose.replace('/', '-')}-{number}"
+        return Coder(work, purpose, number, Unsent(own, work.sending.numbers_of_codec))
 
     def coded(self, update: Vector, tag: Tag, *, key: int, coding: int, counted: int) -> Vector:
         """The message with an update [P] on the model of a tag; what is left unsent is written down before it is sent.

@@ -1,9 +1,9 @@
 """From a cloud's file and the experiment to the parts of a real round."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hpfl.assembly import bits_on_air, cloud_settings, make_radio, start_state, torch_dtype
+from hpfl.assembly import bits_on_air, cloud_settings, make_radio, start_state, step_coding, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -49,6 +49,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             radio=make_radio(config),
             streams=streams,
         ),
+        sending=experiment.sending,
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,
@@ -67,7 +68,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             stopwatch=time.perf_counter,
             columns=summary_columns(experiment.metrics),
         ),
-        settings=cloud_settings(config),
+        settings=replace(cloud_settings(config), step_coding=step_coding(config, experiment.sending)),
         start=start_state(params, config).but(pending=nothing),
     )
 

@@ -83,8 +83,8 @@ class StepLog:
 def step_frames(tag: Tag, steps: Sequence[ModelStep]) -> tuple[bytes, ...]:
     """The frames that carry steps to the model of a tag."""
     content = np.concatenate([message for step in steps for message in step.messages])
-    head = {"since": steps[0].since, "step": [step.head() for step in steps]}
-    return tuple(vector_frames(tag, content, purpose=pb.TRAIN, **head))
+    heads = [step.head() for step in steps]
+    return tuple(vector_frames(tag, content, purpose=pb.TRAIN, since=steps[0].since, step=heads))
 
 
 @dataclass(frozen=True)

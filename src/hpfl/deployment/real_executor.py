@@ -24,6 +24,7 @@ from hpfl.deployment.round_timing import Timing, timing_of
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
+from hpfl.learning.sending import Sending
 from hpfl.planning.problem import Plan
 from hpfl.training.cloud_step import Step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
@@ -46,6 +47,7 @@ class DeployedExecutor:
     cloud: Cloud
     loop: LoopThread
     links: LinkModel
+    sending: Sending
     settings: CloudNodeSettings
     outer_lr: float
     staleness_bound: int
@@ -218,6 +220,7 @@ class DeployedExecutor:
             combine={"name": training.combine, "options": training.combine_options},
             planned_s=plan.round_latency_s,
             measured_s=measured_s,
+            coding=plan.coding,
         )
 
 

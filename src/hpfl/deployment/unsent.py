@@ -14,7 +14,7 @@ from hpfl.deployment.kept_files import KeptFiles
 from hpfl.deployment.logs import log
 from hpfl.deployment.wire import Tag
 
-_ROW = "codec"
+_ROW = "unsent"
 
 
 class Unsent:
@@ -22,7 +22,7 @@ class Unsent:
 
     def __init__(self, folder: Path, size: int) -> None:
         self.size = size
-        self._files = KeptFiles(folder / _ROW, {_ROW: size})
+        self._files = KeptFiles(folder, {_ROW: size})
 
     def before(self, tag: Tag, counted: int, dtype: torch.dtype) -> torch.Tensor:
         """What an update on the model of a tag is coded with.
