@@ -64,7 +64,7 @@ def make_radio(config: Experiment) -> Radio:
     """The radio of an experiment: its channel on its path losses, its noise, and how long a fade lasts."""
     network = config.network
     paths = ChannelSettings(
-        ue_path=_path(config, "ue_path_loss", gain_db=network.ue_gain_db, terminal_m=_UE_HEIGHT_M),
+        ue_path=ue_path(config),
         edge_path=_path(config, "edge_path_loss", gain_db=network.edge_gain_db, terminal_m=_EDGE_HEIGHT_M),
     )
     return Radio(
@@ -73,6 +73,11 @@ def make_radio(config: Experiment) -> Radio:
         coherence_rounds=network.coherence_rounds,
         coherence_s=network.coherence_s,
     )
+
+
+def ue_path(config: Experiment) -> PathGain:
+    """The mean gain by distance between UEs and edges."""
+    return _path(config, "ue_path_loss", gain_db=config.network.ue_gain_db, terminal_m=_UE_HEIGHT_M)
 
 
 def _path(config: Experiment, key: str, *, gain_db: float, terminal_m: float) -> PathGain:

@@ -57,6 +57,10 @@ def test_shipped_presets_are_the_papers_network():
         ("network.cpu_hz={choice=[1e9,2e9],shares=[-1,2]}", "network.cpu_hz.shares is -1; it should be greater than 0"),
         ("network.cpu_hz={lognorm=[1,2]}", "it should be a number, [low, high], { choice = [...], shares"),
         ("network.bandwidth_hz=inf", "network.bandwidth_hz is inf"),
+        ("network.reuse=21", "network.reuse is 21; there are network.edges = 20 cells"),
+        ("network.reuse=0", "network.reuse is 0; it should be greater than or equal to 1"),
+        ("network.downlink=cheap", "network.downlink is 'cheap'"),
+        ("network.cloud_power_w=-1", "network.cloud_power_w is -1"),
         ("training.rounds=1.5", "training.rounds is 1.5"),
         ("training.rounds=true", "training.rounds is True"),
         ("planning.planer=random", "planning.planer is not a key; did you mean planning.planner?"),
@@ -177,3 +181,19 @@ def test_fingerprint_ignores_length_and_sees_everything_else():
     assert fingerprint(load("quickstart", overrides=["training.rounds=7"])) == base
     assert fingerprint(load("quickstart", overrides=["training.seed=7"])) != base
     assert fingerprint(load("quickstart", overrides=["planning.staleness_price=none"])) != base
+
+
+@pytest.mark.parametrize("name", ["cloud_power_w", "edge_down_power_w"])
+def test_a_charged_downlink_needs_powers(name):
+    silent = f"network.{name}=0"
+    resolve(load("quickstart", overrides=[silent]))
+    with pytest.raises(
+        ConfigError, match=rf'network.{name} is 0 W; network.downlink = "charged" needs a transmit power'
+    ):
+        load("quickstart", overrides=[silent, "network.downlink=charged"])
+
+
+def test_a_free_downlink_leaves_the_fingerprint_as_it_was():
+    plain, charged = load("quickstart"), load("quickstart", overrides=["network.downlink=charged"])
+    free = load("quickstart", overrides=["network.downlink=free", "network.reuse=1", "network.cloud_power_w=0.01"])
+    assert fingerprint(plain) == fingerprint(free) != fingerprint(charged)

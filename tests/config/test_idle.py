@@ -34,6 +34,8 @@ def said(source="quickstart", *overrides, **more):
         (["learning.batches=independent"], 'learning.batches = "independent" changes nothing: batches are full'),
         (["network.carrier_ghz=28.0"], "network.carrier_ghz = 28.0 changes nothing"),
         (["network.ue_path_loss=umi", "network.ue_gain_db=-30.0"], "network.ue_gain_db = -30.0 changes nothing"),
+        (["network.reuse=2"], 'network.reuse = 2 changes nothing: network.downlink is "free"'),
+        (["network.cloud_power_w=1.0"], "network.cloud_power_w = 1.0 changes nothing"),
         (["life.come_back=0.9"], "life.come_back = 0.9 changes nothing: life.leave is 0"),
         (["life.sample_count=3", "life.sample_fraction=0.5"], "life.sample_fraction = 0.5 changes nothing"),
         (["life.idle_s=2.0"], "life.idle_s = 2.0 changes nothing: somebody is always there"),

@@ -1,12 +1,14 @@
 """Small networks without data: learners that only remember what they were asked, and intervals given by hand."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
+from hpfl.learning.uplink import Uplink, UplinkStep
 from hpfl.network.channel import CHANNELS, ChannelSettings
 from hpfl.network.distributions import Constant, Uniform
+from hpfl.network.downlink import Powers
 from hpfl.network.links import Links
 from hpfl.network.path_losses import PathLoss
 from hpfl.network.radio import Radio
@@ -14,14 +16,17 @@ from hpfl.network.topology import FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
+from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.learners import Pending
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
 from hpfl.training.clock import CLOCKS, ClockSettings, Span
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Parts
 from hpfl.training.state import initial_state
+from hpfl.training.step_coding import StepCoding
 
 BITS = 1e5
+MODEL_BITS = 3 * 32.0
 
 
 @dataclass
@@ -207,3 +212,46 @@ def memory_of(interval):
     """An event clock's memory in which exactly the interval's work is left."""
     links = interval.links
     return {"compute_s": links.compute_s, "ue_bits": links.ue_bits, "edge_bits": links.edge_bits}
+
+
+class Halves(UplinkStep):
+    """A codec for tests: numbers rounded to halves, 8 bits each, what is left out is kept."""
+
+    def numbers_kept(self, n):
+        return n
+
+    def encode(self, numbers, kept, draws):
+        coded = ((numbers + kept) * 2).round() / 2
+        return coded, {}, numbers + kept - coded
+
+
+class Packed(Uplink):
+    def bits(self, n, bits_per_number):
+        return 8 * n
+
+
+CODEC = Packed((("halves", Halves()),))
+
+
+def charged(world, *, ue_failure=0.0, coded=False, **changes):
+    """The world with broadcasts that take time, and with steps that travel coded where asked."""
+    coding = StepCoding(
+        codings=(CODEC,), bits_per_number=32, num_travelling=3, forwards=True, streams=world.executor.streams
+    )
+    given = {
+        "powers": Powers(),
+        "noise_w_per_hz": 4e-21,
+        "bandwidth_hz": world.settings.bandwidth_hz,
+        "model_bits": MODEL_BITS,
+        "step_bits": coding.step_bits if coded else (MODEL_BITS,),
+        "message_bits": coding.message_bits if coded else (np.inf,),
+        "cpu_hz": world.executor.fleet.cpu_hz,
+        "streams": world.executor.streams,
+        "ue_failure": ue_failure,
+    }
+    executor = replace(world.executor, downlink=Broadcasting(**(given | changes)))
+    world.parts = replace(world.parts, executor=executor)
+    world.executor = executor
+    if coded:
+        world.settings = replace(world.settings, step_coding=coding, outer_lr=0.1)
+    return world

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from simulation_worlds import BITS, make_world
+from simulation_worlds import BITS, charged, make_world
 
 from hpfl.network.availability import TwoState
 from hpfl.network.mobility import RandomWaypoint
@@ -56,6 +56,7 @@ class Rounds(RuleBasedStateMachine):
         speed=st.sampled_from([0.0, 0.0, 30.0]),
         fraction=st.sampled_from([1.0, 0.5]),
         max_edges=st.sampled_from([1, 1, 2]),
+        downlink=st.sampled_from(["free", "charged", "coded"]),
     )
     def begin(self, seed, edges, clock, trigger, broadcast, deadline_s, coherence_s, **life):
         def lives(fleet, streams):
@@ -85,6 +86,8 @@ class Rounds(RuleBasedStateMachine):
             mishaps=Mishaps(ue_failure=life["ue_failure"], edge_failure=life["edge_failure"]),
             loses_ues=True,
         )
+        if life["downlink"] != "free":
+            charged(self.world, ue_failure=life["ue_failure"], coded=life["downlink"] == "coded")
         self.state = self.world.state
         self.held = dict.fromkeys(range(edges), 0)
         self.sent = collections.Counter()
@@ -111,7 +114,8 @@ class Rounds(RuleBasedStateMachine):
             assert base == record.round
             self.held[edge] = base
             return
-        if phase == "dropped" and row["end_s"] < self.state.time_s:  # lost before the plan: it starts afresh at once
+        before_plan = row["end_s"] < record.time_s - record.broadcast_s - 1e-9
+        if phase == "dropped" and before_plan:  # it starts afresh at once
             self.close(edge, base)
             self.held[edge] = record.round - 1
             return

@@ -14,7 +14,8 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.downlink import Powers, servers_j
 from hpfl.network.latency import rate_bps
-from hpfl.planning.multicast import together
+from hpfl.planning.multicast import CLOSE, Shared, together
+from hpfl.planning.shared_cells import SharedCells, shared
 from hpfl.records import PER_EDGE
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class Downlink:
     under it. `edge_bits` is what each edge lacks of the current model, `cell_bits` what the most backward of its UEs
     does (`model_bits`: all of it). `step_bits` are those of a step that the cloud codes, `message_bits` those of a
     message that it may forward instead (infinite: it may not), by entry of the menu of codings. `again_bits` is what
-    each cell sends besides, once per broadcast; without a `backhaul` the one edge is the cloud.
+    each cell sends besides, once per broadcast; without a `backhaul` the one edge is the cloud. Where cells send over
+    the same band at a time (`sharing`), `numbers` are those that the edges have in it.
     """
 
     edge_snr_hz: FloatArray = field(metadata=PER_EDGE)
@@ -47,6 +49,8 @@ class Downlink:
     powers: Powers = field(default_factory=Powers)
     again_bits: float = 0.0
     backhaul: bool = True
+    numbers: IntArray | None = field(default=None, metadata=PER_EDGE)
+    sharing: SharedCells | None = None
 
     def step(self, num_arrivals: int, coding: int = 0) -> float:
         """Bits of the step that so many updates make: none, as many messages forwarded, coded anew, or the model."""
@@ -112,7 +116,7 @@ def broadcast_time(downlink: Downlink, hears: BoolArray, step_bits: float, bandw
     """What it takes to tell the edges that `hears` [K] marks, and the UEs under them, of a step of so many bits."""
     sent = _multicasts(downlink, hears, np.asarray(step_bits))
     cloud_s = float(_cloud_s(downlink, sent, bandwidth_hz))
-    cells = together(sent.cells, downlink.cell_snr_hz, bandwidth_hz)
+    cells = _on_air(downlink, sent.cells, bandwidth_hz)
     seconds = np.where(sent.cells > 0, float(cells.seconds), 0.0)
     powers = downlink.powers
     return Broadcast(
@@ -136,8 +140,11 @@ def broadcast_seconds(
     To four digits, where one broadcast's (`broadcast_time`) are exact.
     """
     sent = _multicasts(downlink, hears, np.asarray(step_bits, dtype=np.float64))
-    cells = together(sent.cells, np.broadcast_to(downlink.cell_snr_hz, hears.shape), bandwidth_hz, close=_QUICK)
-    return _cloud_s(downlink, sent, bandwidth_hz) + cells.seconds
+    cloud_s = _cloud_s(downlink, sent, bandwidth_hz)
+    if downlink.sharing is not None:
+        cells_s = [float(_on_air(downlink, row, bandwidth_hz, close=_QUICK).seconds) for row in sent.cells]
+        return np.asarray(cloud_s + np.array(cells_s))
+    return np.asarray(cloud_s + _on_air(downlink, sent.cells, bandwidth_hz, close=_QUICK).seconds)
 
 
 def foreseen(plan: "Plan", downlink: Downlink, hears: BoolArray, bandwidth_hz: float) -> "Plan":
@@ -155,6 +162,14 @@ def _multicasts(downlink: Downlink, hears: BoolArray, step_bits: FloatArray) -> 
     cloud = np.where(whole.any(axis=-1), model, 0.0) + np.where(whole, 0.0, needs).max(axis=-1, initial=0.0)
     own = np.where(whole, model, np.minimum(downlink.cell_bits + step, model)) + downlink.again_bits
     return _Multicasts(hears, cloud, np.where(hears, own, 0.0), whole)
+
+
+def _on_air(downlink: Downlink, bits: FloatArray, bandwidth_hz: float, *, close: float = CLOSE) -> Shared:
+    """The cells' multicasts: each on a band of its own, or groups of cells."""
+    if downlink.sharing is None:
+        return together(bits, np.broadcast_to(downlink.cell_snr_hz, bits.shape), bandwidth_hz, close=close)
+    assert downlink.numbers is not None
+    return shared(downlink.sharing, downlink.numbers, bits, bandwidth_hz, close=close)
 
 
 def _cloud_s(downlink: Downlink, sent: _Multicasts, bandwidth_hz: float) -> FloatArray:

@@ -9,7 +9,10 @@ from hpfl.network.channel import Gains
 from hpfl.network.downlink import Powers, in_cells, least_in_cells
 from hpfl.network.energy import compute_j
 from hpfl.network.failures import struck
+from hpfl.network.path_losses import PathGain
+from hpfl.network.places import NEAREST_M, Places
 from hpfl.planning.broadcast import Broadcast, Downlink, broadcast_time
+from hpfl.planning.shared_cells import SharedCells
 from hpfl.rng import Streams
 from hpfl.simulation.held_rounds import HeldRounds
 from hpfl.training.clock import Clock, ClockMemory
@@ -21,7 +24,8 @@ from hpfl.training.state import Heard, Observation, TrainState
 class Broadcasting:
     """The constants of the way down: powers (W), noise (W/Hz), band (Hz), bits, and the chance that a UE misses it.
 
-    `step_bits` and `message_bits` are by entry of the menu of codings (`planning/broadcast.py`).
+    `step_bits` and `message_bits` are by entry of the menu of codings (`planning/broadcast.py`). Where `reuse` cells
+    send over the same band at a time, `cross_path` is the gain by distance from an edge to UEs of other cells.
     """
 
     powers: Powers
@@ -35,8 +39,10 @@ class Broadcasting:
     again_bits: float = 0.0
     backhaul: bool = True
     ue_failure: float = 0.0
+    reuse: int = 1
+    cross_path: PathGain | None = None
 
-    def known(self, state: TrainState, under: IntArray, gains: Gains) -> Downlink:
+    def known(self, state: TrainState, under: IntArray, gains: Gains, places: Places) -> Downlink:
         """What can be known before a plan: the gains are those of the way up, of all UEs and backhauls."""
         K = gains.edge.size
         books = HeldRounds.of(state.clock, num_ues=under.size, num_edges=K)
@@ -54,7 +60,24 @@ class Broadcasting:
             powers=self.powers,
             again_bits=self.again_bits,
             backhaul=self.backhaul,
+            numbers=np.arange(K),
+            sharing=None if self.reuse == 1 else self._sharing(under, ue_snr_hz, places),
         )
+
+    def _sharing(self, under: IntArray, snr_hz: FloatArray, places: Places) -> SharedCells:
+        """Who disturbs whom: the mean gain by distance of a UE's hop, over the way from another edge to it."""
+        there = np.flatnonzero(under >= 0)
+        edge_xy_m = places.edge_xy_m
+
+        def cross_hz(edge: int) -> FloatArray:
+            assert self.cross_path is not None
+            away_m = places.ue_xy_m - edge_xy_m[edge]
+            distance_m = np.maximum(np.hypot(away_m[:, 0], away_m[:, 1]), NEAREST_M)
+            gain = self.cross_path.gain(distance_m, self.streams.at("path/cross", edge))
+            return np.asarray(self.powers.edge_w * (gain[there] / self.noise_w_per_hz))
+
+        angle = np.arctan2(edge_xy_m[:, 1], edge_xy_m[:, 0])
+        return SharedCells(self.reuse, under[there], snr_hz[there], angle, cross_hz)
 
     def told(
         self, state: TrainState, edges: BoolArray, observation: Observation, *, step_bits: float, clock: Clock

@@ -14,6 +14,7 @@ from hpfl.assembly import (
     menu_on_air,
     torch_dtype,
     touched_samples,
+    ue_path,
 )
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
@@ -118,6 +119,8 @@ def _downlink(config: Experiment, sending: Sending, fleet: Fleet, coding: StepCo
         again_bits=(config.training.edge_rounds - 1) * model_bits,
         backhaul=network.backhaul,
         ue_failure=config.life.ue_failure,
+        reuse=network.reuse,
+        cross_path=ue_path(config),
     )
 
 

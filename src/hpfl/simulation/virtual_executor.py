@@ -98,9 +98,10 @@ class SimulatedExecutor:
             edge_rules=pending.remembered.rules,
         )
         if self.downlink is not None:
-            everybody = np.arange(self.fleet.num_ues)
-            gains = self._gains(state, 0, began_s=state.time_s, members=everybody, places=self._places(roster.memory))
-            seen = replace(seen, downlink=self.downlink.known(state, roster.under, gains), under=roster.under)
+            places, everybody = self._places(roster.memory), np.arange(self.fleet.num_ues)
+            gains = self._gains(state, 0, began_s=state.time_s, members=everybody, places=places)
+            known = self.downlink.known(state, roster.under, gains, places)
+            seen = replace(seen, downlink=known, under=roster.under)
         if self.sketching is None:
             return seen
         return self._sketched(seen, self.sketching, roster.starts, whole.compute_s)

@@ -39,7 +39,7 @@ class SentStep:
         if self.decoded is not None:
             moved = moved - self.decoded.to(torch.float64)
         for factor, message in zip(self.factors, self.messages, strict=True):
-            moved = moved - message.to(torch.float64).mul_(factor)
+            moved = moved - message.to(torch.float64) * factor
         return moved.to(params.dtype)
 
 
