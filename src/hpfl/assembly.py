@@ -20,14 +20,12 @@ from hpfl.network.channel import ChannelSettings
 from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
-from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES
 from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import check_columns
 from hpfl.training.state import TrainState, initial_state
-from hpfl.training.step_coding import StepCoding
 from hpfl.training.watching import Watcher
 from hpfl.units import dbm_to_w
 
@@ -155,25 +153,6 @@ def _own_method(config: Experiment) -> Method | None:
     """The method of an experiment; None stands for one that is an objective."""
     method = config.made("learning.method")
     return None if is_objective(method) else method
-
-
-def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
-    """How the cloud's step travels down; None: as the model, where downlinks are free or no codec is chosen.
-
-    Messages of edges can be forwarded where the cloud takes their mean, and where they are messages at all.
-    """
-    codings: tuple[Uplink, ...] = getattr(sending, "codings", ())
-    if config.network.downlink == "free" or all(one.is_identity for one in codings):
-        return None
-    streams = COMBINES.part(config.training.combine).traits["streams"]
-    return StepCoding(
-        codings=codings,
-        bits_per_number=config.network.bits_per_parameter,
-        num_travelling=num_travelling(sending.method, sending.spec),
-        forwards=bool(streams and config.network.backhaul),
-        streams=Streams(config.training.seed),
-        places=sending.places,
-    )
 
 
 class BitsOnAir(NamedTuple):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
@@ -127,9 +128,15 @@ class Cloud:
         """Whether an edge has been asked for its update and may still deliver it."""
         return self._side.collecting.is_open_for(edge)
 
-    async def broadcast(self, edges: list[int], steps: Iterable[ModelStep] = ()) -> None:
-        """Send the current model to edges, whose updates are spent; the steps to it to those that lack no more."""
+    async def broadcast(self, edges: list[int], steps: Iterable[ModelStep] = (), *, after_s: float = 0.0) -> None:
+        """Send the current model to edges, whose updates are spent; the steps to it to those that lack no more.
+
+        It leaves after so many seconds, when it would be through on the modelled air; a stop waits for nothing.
+        """
         self._side.steps.add(steps)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(after_s):
+                await self.stopping.wait()
         for edge in edges:
             self._side.gathering.held.pop(edge, None)
         self._side.hand_out([self.hub.children[edge] for edge in edges if edge in self.hub.children])

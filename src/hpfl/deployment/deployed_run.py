@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, replace
 
-from hpfl.assembly import bits_on_air, cloud_settings, make_radio, start_state, step_coding, torch_dtype
+from hpfl.assembly import bits_on_air, cloud_settings, make_radio, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -11,6 +11,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import LinkModel, node_cost
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
+from hpfl.downlinks import broadcasting, step_coding
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_columns
@@ -39,16 +40,19 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         return Cloud(settings, experiment, run)
 
     cloud = loop.run(made())
+    links = LinkModel(
+        config=config,
+        bits=bits_on_air(config, experiment.sending),
+        cost=node_cost(config, experiment.task),
+        radio=make_radio(config),
+        streams=streams,
+    )
+    coding = step_coding(config, experiment.sending)
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
-        links=LinkModel(
-            config=config,
-            bits=bits_on_air(config, experiment.sending),
-            cost=node_cost(config, experiment.task),
-            radio=make_radio(config),
-            streams=streams,
-        ),
+        links=links,
+        downlink=broadcasting(config, experiment.sending, links.cpu_hz(), coding),
         sending=experiment.sending,
         settings=settings,
         outer_lr=config.learning.outer_lr,
@@ -68,7 +72,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             stopwatch=time.perf_counter,
             columns=summary_columns(experiment.metrics),
         ),
-        settings=replace(cloud_settings(config), step_coding=step_coding(config, experiment.sending)),
+        settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(pending=nothing),
     )
 

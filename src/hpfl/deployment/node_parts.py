@@ -12,10 +12,11 @@ from hpfl.data.sources import described
 from hpfl.deployment.settings import NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
 from hpfl.learning import Task
+from hpfl.network.channel import Gains
 from hpfl.network.energy import compute_j
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
-from hpfl.network.places import places_at_rest
+from hpfl.network.places import Places, places_at_rest
 from hpfl.network.radio import Radio
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
@@ -104,6 +105,14 @@ class LinkModel:
             ue_bits=np.full(members.size, self.bits.ue),
             compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
         )
+
+    def seen_from_above(self, round_number: int) -> tuple[Gains, Places]:
+        """Gains of all UEs and backhauls and where everything is, which are those of the way down too."""
+        nobody = np.zeros(0, dtype=np.int64)
+        places = places_at_rest(self._fleet(nobody, nobody), self.streams)
+        everybody = np.arange(self.config.network.num_ues)
+        moment = self.radio.moment(round_number, 0.0)
+        return self.radio.gains(moment, places, self.streams, members=everybody), places
 
     def compute_j(self, members: IntArray, samples: IntArray) -> FloatArray:
         """Modelled joules of computing on one model, of the UEs `members` with `samples` each."""

@@ -25,9 +25,12 @@ from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.learning.sending import Sending
+from hpfl.network.downlink import NOBODY
 from hpfl.planning.problem import Plan
+from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.cloud_step import Step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
+from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
 
@@ -48,6 +51,7 @@ class DeployedExecutor:
     loop: LoopThread
     links: LinkModel
     sending: Sending
+    downlink: Broadcasting | None
     settings: CloudNodeSettings
     outer_lr: float
     staleness_bound: int
@@ -76,13 +80,13 @@ class DeployedExecutor:
             active[edge], sketches[edge], base_round[edge] = True, one.sketch.values, one.tag.base_round
             renewal_s[edge] = one.sketch.took_s
         rebased = active & ~state.awaiting & (base_round != state.base_round)
-        return EdgesObserved(
+        seen = EdgesObserved(
             held=held,
             model=model,
             links=self.links.links(state.round, *ues_of(held)),
             pending=state.pending,
             importance=np.where(active, (sketches**2).sum(axis=1), 0.0),
-            clock=Books.of(state).holding(held).memory(),
+            clock={**state.clock, **Books.of(state).holding(held).memory()},
             sketches=sketches,
             spent_s=spent_s,
             spent_bits=sketch_bits(self.links, held, state.round),
@@ -92,6 +96,19 @@ class DeployedExecutor:
             dropped=rebased,
             base_round=base_round,
         )
+        return seen if self.downlink is None else self._from_above(state, seen, self.downlink)
+
+    def _from_above(self, state: TrainState, seen: EdgesObserved, downlink: Broadcasting) -> EdgesObserved:
+        """The observation with what is known of the way down: who is there holds what it has computed on."""
+        held, under = seen.held, np.full(self.links.config.network.num_ues, NOBODY)
+        for edge, one in held.items():
+            under[one.sketch.ues] = edge
+        edges = {edge: one.tag.base_round for edge, one in held.items()}
+        ues = {int(ue): edges[edge] for edge, one in held.items() for ue in one.sketch.ues}
+        rounds = HeldRounds.of(state.clock, num_ues=under.size, num_edges=len(state.base_round)).said(ues, edges)
+        clock = {**seen.clock, **rounds.written()}
+        known = downlink.known(state.but(clock=clock), under, *self.links.seen_from_above(state.round))
+        return replace(seen, clock=clock, downlink=known, under=under)
 
     def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
         """Send the plan's orders and collect what arrives before its deadline."""
@@ -113,7 +130,7 @@ class DeployedExecutor:
             latency_s=measured_s,
             uplink_bits=upload_bits(self.links, came),
             joules=delivered_j(self.links, links, plan, came),
-            clock=books.taking(came).memory(),
+            clock={**observation.clock, **books.taking(came).memory()},
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
             phases=stretches(self._times(state, observation, plan, measured_s), held, set(orders), came),
         )
@@ -145,11 +162,15 @@ class DeployedExecutor:
         model = self._named(state)
         self.uploaded = replace(self._taken, step=step.sent)
         told = Books.of(state).told(edges, model.tag.base)
-        after = received(state.but(clock={**state.clock, **told.memory()}), edges)
-        self._published(after, model)
+        state = state.but(clock={**state.clock, **told.memory()})
+        heard = Heard(state=received(state, edges))
+        if self.downlink is not None:
+            heard = self.downlink.told(state, edges, observation, step_bits=step.bits)
+        self._published(heard.state, model)
+        wait_s = heard.seconds * self.settings.time_scale if self.settings.paced else 0.0
         steps = steps_of(self._taken, model)
-        self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist(), steps))
-        return Heard(state=after)
+        self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist(), steps, after_s=wait_s))
+        return heard
 
     @property
     def _taken(self) -> Uploaded:

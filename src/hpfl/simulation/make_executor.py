@@ -14,21 +14,18 @@ from hpfl.assembly import (
     menu_on_air,
     torch_dtype,
     touched_samples,
-    ue_path,
 )
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
+from hpfl.downlinks import broadcasting
 from hpfl.learning import Computes
-from hpfl.learning.method import num_travelling
 from hpfl.learning.sending import Sending
 from hpfl.network.availability import TwoState
-from hpfl.network.downlink import Powers
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
-from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
@@ -38,7 +35,6 @@ from hpfl.training.clock import ClockSettings
 from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.sketch import make_projection
 from hpfl.training.step_coding import StepCoding
-from hpfl.units import dbm_to_w
 
 _KEPT_SHARE = 0.25  # of the memory, for updates kept beside what computes them
 
@@ -92,35 +88,7 @@ def make_executor(
         ),
         loses_ues=loses_ues,
         sketching=_sketching(config, sending.spec.num_parameters, streams, cohort.device),
-        downlink=_downlink(config, sending, fleet, coding),
-    )
-
-
-def _downlink(config: Experiment, sending: Sending, fleet: Fleet, coding: StepCoding | None) -> Broadcasting | None:
-    """The way down of a configuration that charges it; a model is what travels of it."""
-    network = config.network
-    if network.downlink == "free":
-        return None
-    model_bits = float(num_travelling(sending.method, sending.spec) * network.bits_per_parameter)
-    return Broadcasting(
-        powers=Powers(
-            cloud_w=network.cloud_power_w,
-            edge_w=network.edge_down_power_w,
-            ue_receive_w=network.ue_receive_power_w,
-            edge_receive_w=network.edge_receive_power_w,
-        ),
-        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
-        bandwidth_hz=network.bandwidth_hz,
-        model_bits=model_bits,
-        step_bits=(model_bits,) if coding is None else coding.step_bits,
-        message_bits=(np.inf,) if coding is None else coding.message_bits,
-        cpu_hz=fleet.cpu_hz,
-        streams=Streams(config.training.seed),
-        again_bits=(config.training.edge_rounds - 1) * model_bits,
-        backhaul=network.backhaul,
-        ue_failure=config.life.ue_failure,
-        reuse=network.reuse,
-        cross_path=ue_path(config),
+        downlink=broadcasting(config, sending, fleet.cpu_hz, coding),
     )
 
 

@@ -15,11 +15,11 @@ from hpfl.network.radio import Radio, Recorded, Recorder
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.edge_timeline import stretches, with_sketching
 from hpfl.simulation.learners import Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
 from hpfl.simulation.sketching import Sketching, computed, slowest
+from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
 from hpfl.training.cloud_step import Step
 from hpfl.training.loop import received
