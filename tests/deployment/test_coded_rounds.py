@@ -1,9 +1,14 @@
 """Coded rounds over the network: both hops, the way down, and errors that change only with what has counted."""
 
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from deployment_nodes import SMALL, Nodes, audit_script
+from safetensors.numpy import load_file, save_file
+from test_combined_updates import forged
 from test_contract import simulated
 
 import hpfl
@@ -131,3 +136,59 @@ def test_an_update_that_did_not_arrive_changes_nobodys_error(certificates, monke
         nodes.start_all()
         nodes.play(2)
     assert np.array_equal(*lost)
+
+
+@pytest.mark.parametrize("spoilt", [None, 1e-3])
+def test_who_cannot_take_a_step_is_sent_the_model_and_never_ends_with_another(certificates, spoilt):
+    """An edge and a UE have lost the model that a step begins with, or hold a model that is not quite it."""
+
+    def lose(state, record):
+        for node in (nodes.edges[0], nodes.ues[3]):
+            held = node.up._model
+            node.up._model = None if spoilt is None or held is None else replace(held, vector=held.vector + spoilt)
+        return True
+
+    changes = [*FEEDBACK[:-1], "training.rounds=3"]
+    with Nodes(certificates, *changes) as nodes:
+        nodes.start_all()
+        deployed = nodes.play(watch=lose)
+    assert close_to_simulated(changes, deployed)
+
+
+def changed_array(run, name, change):
+    """Change an array beside the first round of a log."""
+    (path,) = (run / "audit").glob("round-00000001-*.safetensors")
+    arrays = load_file(path)
+    change(arrays[name])
+    save_file(arrays, path)
+
+
+def flipped(messages):
+    messages[0, -1] ^= 1
+
+
+@pytest.fixture(scope="module")
+def coded_run(certificates, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("coded")
+    with Nodes(certificates, *FEEDBACK[:-1], "training.rounds=2") as nodes:
+        nodes.start_all(audit=AuditLog(folder, "full"))
+        nodes.play()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("forge", "said"),
+    [
+        (lambda run: changed_array(run, "messages", flipped), "is not what its message says"),
+        (lambda run: forged(run, lambda lines: lines[2]["step"].update(kind="forwarded")), "gives another model"),
+        (lambda run: forged(run, lambda lines: lines[0]["codings"].update(seed=5)), "gives another model"),
+        (lambda run: forged(run, lambda lines: lines[1].pop("step")), "gives another model"),
+    ],
+)
+def test_the_audit_finds_forged_messages_and_steps(coded_run, tmp_path, forge, said):
+    run = tmp_path / "run"
+    shutil.copytree(coded_run, run)
+    assert audit_script.audit(run)["updates"] == 4
+    forge(run)
+    with pytest.raises(audit_script.AuditError, match=said):
+        audit_script.audit(run)

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, replace
 
-from hpfl.assembly import bits_on_air, cloud_settings, make_radio, start_state, torch_dtype
+from hpfl.assembly import cloud_settings, make_radio, menu_on_air, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -42,7 +42,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
     cloud = loop.run(made())
     links = LinkModel(
         config=config,
-        bits=bits_on_air(config, experiment.sending),
+        menu=menu_on_air(config, experiment.sending),
         cost=node_cost(config, experiment.task),
         radio=make_radio(config),
         streams=streams,
@@ -53,7 +53,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         loop=loop,
         links=links,
         downlink=broadcasting(config, experiment.sending, links.cpu_hz(), coding),
-        sending=experiment.sending,
+        updates=experiment.updates,
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,

@@ -76,10 +76,13 @@ def _roster(names: list[str], numbers: range, what: str) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkModel:
-    """The modelled radio and machines of an experiment, from which every round's links are drawn."""
+    """The modelled radio and machines of an experiment, from which every round's links are drawn.
+
+    `menu` has the bits of uploads by entry of the menu of codings; links are those of its first, or uncoded.
+    """
 
     config: Experiment
-    bits: BitsOnAir
+    menu: tuple[BitsOnAir, ...]
     cost: SampleCost
     radio: Radio
     streams: Streams
@@ -96,13 +99,13 @@ class LinkModel:
             edge_gain=edge_gain,
             edge_power_w=fleet.edge_power_w,
             edge_noise_w_per_hz=np.full(fleet.num_edges, noise),
-            edge_bits=np.full(fleet.num_edges, self.bits.edge),
+            edge_bits=np.full(fleet.num_edges, self.menu[0].edge),
             members=members,
             edge_of_ue=fleet.edge_of_ue[members],
             ue_gain=ue_gain,
             ue_power_w=fleet.ue_power_w[members],
             ue_noise_w_per_hz=np.full(members.size, noise),
-            ue_bits=np.full(members.size, self.bits.ue),
+            ue_bits=np.full(members.size, self.menu[0].ue),
             compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
         )
 

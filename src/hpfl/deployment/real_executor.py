@@ -22,9 +22,9 @@ from hpfl.deployment.orders import deadline_s, order_of
 from hpfl.deployment.round_costs import computed_j, delivered_j, sketch_bits, ues_of, upload_bits
 from hpfl.deployment.round_timing import Timing, timing_of
 from hpfl.deployment.settings import CloudNodeSettings
+from hpfl.deployment.update_format import UpdateFormat
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
-from hpfl.learning.sending import Sending
 from hpfl.network.downlink import NOBODY
 from hpfl.planning.problem import Plan
 from hpfl.training.broadcasting import Broadcasting
@@ -50,7 +50,7 @@ class DeployedExecutor:
     cloud: Cloud
     loop: LoopThread
     links: LinkModel
-    sending: Sending
+    updates: UpdateFormat
     downlink: Broadcasting | None
     settings: CloudNodeSettings
     outer_lr: float
@@ -122,13 +122,14 @@ class DeployedExecutor:
         within_s = deadline_s(self.settings, plan.round_latency_s, steps=2)
         came = self.loop.run(self.cloud.execute(orders, within_s, coding=plan.coding))
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
-        scale = self.settings.time_scale
-        self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale))
+        scale, rounds = self.settings.time_scale, self.links.config.training.edge_rounds
+        ue_bytes = self.updates.ue_spec(plan.coding).nbytes * rounds
+        self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale, ue_bytes=ue_bytes))
         self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
-            uplink_bits=upload_bits(self.links, came),
+            uplink_bits=upload_bits(self.links, came, plan.coding),
             joules=delivered_j(self.links, links, plan, came),
             clock={**observation.clock, **books.taking(came).memory()},
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
@@ -148,8 +149,8 @@ class DeployedExecutor:
             time_scale=self.settings.time_scale,
             computing_s=modelled,
             switch_s={} if plan.switch_s is None or not paced else dict(enumerate(plan.switch_s.tolist())),
-            ue_bits=self.links.bits.ue,
-            edge_bits=self.links.bits.edge,
+            ue_bits=self.links.menu[plan.coding].ue,
+            edge_bits=self.links.menu[plan.coding].edge,
         )
 
     @property

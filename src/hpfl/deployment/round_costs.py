@@ -21,9 +21,10 @@ def sketch_bits(model: LinkModel, held: Mapping[int, Held], round_number: int) -
     return float(sketches * sketch_width(model.config) * _SKETCH_NUMBER_BITS)
 
 
-def upload_bits(model: LinkModel, came: Mapping[int, Delivered]) -> float:
-    """Bits of the updates that were delivered, on both hops."""
-    return sum((len(one.ues) * model.bits.ue + model.bits.edge for one in came.values()), 0.0)
+def upload_bits(model: LinkModel, came: Mapping[int, Delivered], coding: int) -> float:
+    """Bits of the updates that were delivered, on both hops, by an entry of the menu of codings."""
+    bits = model.menu[coding]
+    return sum((len(one.ues) * bits.ue + bits.edge for one in came.values()), 0.0)
 
 
 def computed_j(model: LinkModel, held: Mapping[int, Held], round_number: int) -> FloatArray | None:

@@ -41,7 +41,7 @@ class Audited(Watcher):
 
     def begin(self, state: TrainState) -> None:
         """Log the model of a state, and all that the rounds from there on are recomputed with."""
-        codings = logged_codings(self.executor.links.config, self.executor.sending, state)
+        codings = logged_codings(self.executor.links.config, self.executor.updates.sending, state)
         self.audit.start(self._model(state), rule=state.cloud_rule, codings=codings)
 
     def round(self, state: TrainState, record: RoundRecord) -> None:
