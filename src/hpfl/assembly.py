@@ -11,8 +11,9 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
-from hpfl.config.uplinks import num_codecs
+from hpfl.config.uplinks import AUTO, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
+from hpfl.learning.codecs.menu import MENU
 from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
@@ -129,7 +130,7 @@ def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
     """What UEs keep and send, by their method and their uplink; what its codecs cannot do is refused here."""
     steps, codecs = config.made_in_row("learning.uplink"), num_codecs(config.chosen("learning.uplink"))
     split = len(steps) - codecs
-    codings = (Uplink.of(steps[split:]),) if codecs else ()
+    codings = MENU if config.learning.uplink == AUTO else (Uplink.of(steps[split:]),) if codecs else ()
     sending = Sending.of(task.spec, _own_method(config), Uplink.of(steps[:split]), device, codings=codings)
     numbers = num_travelling(sending.method, sending.spec)
     for chain in codings:

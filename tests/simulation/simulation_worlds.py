@@ -17,7 +17,8 @@ from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
 from hpfl.simulation.learners import Pending
-from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor
+from hpfl.simulation.work_sizes import WorkSizes
 from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.clock import CLOCKS, ClockSettings, Span
 from hpfl.training.cloud_step import CloudSettings

@@ -62,16 +62,22 @@ class Names:
 
 @dataclass(frozen=True, eq=False)
 class NamesSeveral:
-    """Annotation of a key that names parts in a row: a name, or a list of names and tables `{name = ..., ...}`."""
+    """Annotation of a key that names parts in a row: a name, or a list of names and tables `{name = ..., ...}`.
+
+    With `open_to` it may be the word that leaves the choice to others, which names no part.
+    """
 
     registry: Registry[Any]
+    open_to: str = ""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         """Anything, and then the registry's word."""
         return core_schema.no_info_after_validator_function(self.checked, handler(source))
 
-    def checked(self, value: Any) -> list[Any]:
-        """The list, if every part is there and takes its options."""
+    def checked(self, value: Any) -> list[Any] | str:
+        """The list, if every part is there and takes its options, or the word that leaves it open."""
+        if self.open_to and value in (self.open_to, [self.open_to]):
+            return self.open_to
         for entry, (name, options) in enumerate(entries_of(value)):
             try:
                 self.registry.part(name).read(options)
@@ -80,7 +86,9 @@ class NamesSeveral:
         return [value] if isinstance(value, str) else list(value)
 
     def chosen(self, value: Any) -> tuple[tuple[Part[Any], Any], ...]:
-        """Each part and its validated options (None where it has none)."""
+        """Each part and its validated options (None where it has none); none where the choice is left open."""
+        if self.open_to and value == self.open_to:
+            return ()
         found = ((self.registry.part(name), options) for name, options in entries_of(value))
         return tuple((one, one.read(options)) for one, options in found)
 

@@ -155,8 +155,10 @@ class LearningConfig(RenewedSection):
     batches: Literal["shared", "independent"] = key(
         "shared", "one batch for support, query and Hessian, or one for each"
     )
-    uplink: Annotated[Any, NamesSeveral(UPLINKS)] = key(
-        [], "steps between a UE's update and the sum, in a row: names, or {name=..., options}", since=3
+    uplink: Annotated[Any, NamesSeveral(UPLINKS, open_to="auto")] = key(
+        [],
+        "steps between a UE's update and the sum, codecs last: names, {name=..., options}; auto: the planner's",
+        since=3,
     )
     charged_passes: Literal["paper", "counted"] = key(
         "paper", "cycles of a local step: paper charges one pass per batch, counted all of its arithmetic", since=2

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from hpfl.learning.draws import Draws
-from hpfl.learning.uplink import IDENTITY, Uplink
+from hpfl.learning.uplink import IDENTITY, Tried, Uplink
 
 BY_UE, BY_EDGE, BY_CLOUD = "codec/ue", "codec/edge", "codec/cloud"
 """Purposes of the draws of those who code: keyed by the base round (by the round at the cloud) and by their number."""
@@ -56,8 +56,10 @@ class Travelling:
     def variance(self, chains: tuple[Uplink, ...], updates: Tensor, kept: Tensor | None, draws: Draws) -> Tensor:
         """What each chain would add to updates [u, P], [u, C] in float64: `E |arrived - (u + e)|^2`."""
         own = self._own(updates)
-        rows = (_first(kept, own, chain.numbers_kept(own.shape[1])) for chain in chains)
-        return torch.stack([chain.variance(own, row, draws) for chain, row in zip(chains, rows, strict=True)], 1)
+        tried: Tried = {}
+        rows = [_first(kept, own, chain.numbers_kept(own.shape[1])) for chain in chains]
+        found = [chain.variance(own, row, draws, tried) for chain, row in zip(chains, rows, strict=True)]
+        return torch.stack(found, 1)
 
     def _own(self, updates: Tensor) -> Tensor:
         return updates if self.places is None else updates[:, self.places]

@@ -153,14 +153,20 @@ def _refuse_values(entries: Tensor, field: SideField) -> None:
     below = field.below if field.below is not None else 1 << field.bits
     if not entries.numel() or (field.below is None and field.bits == field.width):
         return
-    least, most = (int(value) for value in torch.aminmax(entries.to(torch.int64)))
+    whole = entries.to(torch.uint8) if entries.dtype == torch.bool else entries
+    least, most = (int(value) for value in torch.aminmax(whole))
     if least < 0 or most >= below:
         raise MessageError(f"{where} has an entry {least if least < 0 else most}; wanted 0 to {below - 1}")
 
 
 def _refuse_nonfinite(numbers: Tensor, where: str) -> None:
-    if not bool(torch.isfinite(numbers).all()):
+    if not all_finite(numbers):
         raise MessageError(f"{where} came with a number that is not finite")
+
+
+def all_finite(numbers: Tensor) -> bool:
+    """Whether no number is infinite or NaN, in one pass: the least and the greatest tell."""
+    return not numbers.numel() or all(bool(torch.isfinite(end)) for end in torch.aminmax(numbers))
 
 
 def _array(entries: Tensor) -> NDArray[Any]:

@@ -16,12 +16,11 @@ from torch import Tensor
 
 from hpfl.learning.draws import Draws
 from hpfl.learning.faults import LearningError, NonFiniteUpdateError
-from hpfl.learning.message import MessageError, Side, SideField, bytes_of, checked, num_bytes, parts_of
+from hpfl.learning.message import MessageError, Side, SideField, all_finite, bytes_of, checked, num_bytes, parts_of
+from hpfl.learning.norms import row_norms
 from hpfl.registry import Registry
 
-__all__ = ["IDENTITY", "UPLINKS", "Draws", "Uplink", "UplinkStep", "row_norms"]
-
-_STRETCH = 1024  # squares that a norm adds up at a time
+__all__ = ["IDENTITY", "UPLINKS", "Draws", "Tried", "Uplink", "UplinkStep", "row_norms"]
 
 
 class UplinkStep(Protocol):
@@ -73,6 +72,10 @@ Trait `codec`: it makes an update fewer bits when that is sent, at a UE and agai
 """
 
 
+Tried = dict[int, tuple[Tensor, Tensor]]
+"""What steps add to updates, and what they hand on, by their identity."""
+
+
 @dataclass(frozen=True)
 class _Link:
     """A step in its place in a chain."""
@@ -102,8 +105,12 @@ class _Link:
         _check_rows(self.purpose, "keeps", own, (len(numbers), self.kept.stop - self.kept.start), kept.dtype)
         return handed, checked(side, self.side, len(numbers), self.purpose), own
 
-    def variance(self, numbers: Tensor, kept: Tensor, draws: Draws, *, last: bool) -> tuple[Tensor, Tensor]:
+    def variance(
+        self, numbers: Tensor, kept: Tensor, draws: Draws, *, last: bool, tried: Tried
+    ) -> tuple[Tensor, Tensor]:
         """Its own part, as it knows or as one trial tells, and what it hands on to the next."""
+        if id(self.step) in tried:
+            return tried[id(self.step)]
         known = self.step.variance(numbers) if hasattr(self.step, "variance") else None
         if known is not None and last:
             return known, numbers
@@ -111,6 +118,7 @@ class _Link:
         if known is None:
             left = numbers - self.step.decode(handed, side, self.n)
             known = torch.linalg.vector_norm(left, dim=1, dtype=torch.float64).square()
+        tried[id(self.step)] = known, handed
         return known, handed
 
 
@@ -147,6 +155,11 @@ class Uplink:
         """Whether updates arrive as they are."""
         return not self.steps
 
+    @property
+    def feeds_back(self) -> bool:
+        """Whether what does not arrive is kept and added to the next update."""
+        return any(getattr(step, "feeds_back", False) for _, step in self.steps)
+
     def bits(self, n: int, bits_per_number: int) -> int:
         """Bits on the air of an update of `n` numbers; one that no step encodes takes `bits_per_number`."""
         links = self._links(n)
@@ -162,16 +175,17 @@ class Uplink:
         coded = self._encoded(updates, kept, draws)
         return self._arrived(coded, self._links(updates.shape[1])), coded.kept
 
-    def variance(self, updates: Tensor, kept: Tensor, draws: Draws) -> Tensor:
+    def variance(self, updates: Tensor, kept: Tensor, draws: Draws, tried: Tried | None = None) -> Tensor:
         """`E |arrived - (u + e)|^2` of updates [u, n], [u] in float64, before they are sent.
 
         It is exact for one step that knows its own; behind a step that draws, it is that of what its draws will be.
+        Chains that are asked of the same updates and begin with the same step may share what it came to, in `tried`.
         """
         links, numbers = self._links(updates.shape[1]), updates
         total = torch.zeros(len(updates), dtype=torch.float64, device=updates.device)
         for link in links:
-            numbers = link.given(numbers, kept)
-            own, numbers = link.variance(numbers, kept, draws, last=link is links[-1])
+            known = {} if tried is None or link is not links[0] else tried
+            own, numbers = link.variance(link.given(numbers, kept), kept, draws, last=link is links[-1], tried=known)
             total += own
         return total
 
@@ -188,12 +202,12 @@ class Uplink:
         """The update [n] in a message; what is not one is refused with a `MessageError`."""
         sides, numbers = parts_of(data, [link.side for link in self._links(n)], self._left(n), dtype)
         update = _decoded(numbers.unsqueeze(0), sides, self._links(n))[0]
-        if not bool(torch.isfinite(update).all()):
+        if not all_finite(update):
             raise MessageError("an update came with a number that is not finite")
         return update
 
     def _encoded(self, numbers: Tensor, kept: Tensor, draws: Draws) -> "_Coded":
-        if not bool(torch.isfinite(numbers).all()):
+        if not all_finite(numbers):
             raise NonFiniteUpdateError(
                 "an update to be sent is not finite; lower learning.inner_lr or learning.outer_lr"
             )
@@ -254,19 +268,6 @@ class Uplink:
 
 IDENTITY = Uplink()
 """Updates arrive as they are."""
-
-
-def row_norms(numbers: Tensor) -> Tensor:
-    """Euclidean norms [u, 1] of the rows [u, n], in float64; on a CPU a row's is the same in any company.
-
-    A row is added up in stretches of a fixed length, so that no library splits the sum by the number of rows.
-    """
-    squares = numbers.double().square()
-    while squares.shape[1] > 1:
-        width = min(_STRETCH, squares.shape[1])
-        padding = -squares.shape[1] % width
-        squares = torch.nn.functional.pad(squares, (0, padding)).view(len(squares), -1, width).sum(2)
-    return squares.sqrt()
 
 
 def _decoded(numbers: Tensor, sides: list[Side], links: list[_Link]) -> Tensor:

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hpfl.arrays import FloatArray
+from hpfl.planning.rules import ProblemError
 from hpfl.records import PER_EDGE
 
 
@@ -17,6 +20,15 @@ class Codings:
     ue_bits: tuple[float, ...]
     edge_bits: tuple[float, ...]
     noise: FloatArray = field(metadata=PER_EDGE)
+
+    def __post_init__(self) -> None:
+        count = len(self.ue_bits)
+        if not count or len(self.edge_bits) != count or np.ndim(self.noise) != 2 or np.shape(self.noise)[1] != count:
+            shape = np.shape(self.noise)
+            raise ProblemError(
+                f"codings have bits of {count} entries for UEs and {len(self.edge_bits)} for edges, and noise of shape "
+                f"{shape}; wanted one entry each, and a row of as many for every edge"
+            )
 
     def __len__(self) -> int:
         return len(self.ue_bits)

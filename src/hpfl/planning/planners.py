@@ -19,10 +19,11 @@ from hpfl.registry import Registry
 from hpfl.rng import Streams
 
 PLANNERS: Registry[Planner] = Registry(
-    "planner", traits={"sketches": False, "reads": None}, called=("problem", "memory", "stream")
+    "planner", traits={"sketches": False, "reads": None, "codings": False}, called=("problem", "memory", "stream")
 )
 """Trait `sketches`: UEs send sketches of their updates before a round is planned. Trait `reads`: which of the keys
-`rho`, `phi` and `max_edges` matter to it, as a tuple or a function of its options to one (None: they all may)."""
+`rho`, `phi` and `max_edges` matter to it, as a tuple or a function of its options to one (None: they all may). Trait
+`codings`: it is told what each coding of the menu takes and adds (`RoundProblem.codings`), and names one."""
 
 _WEIGHED = ("rho", "phi", "max_edges")
 PLANNERS.register("joint", reads=_WEIGHED)(within_float64(joint_plan))

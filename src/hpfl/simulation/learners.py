@@ -11,18 +11,23 @@ from hpfl.learning.coding import BY_EDGE, UNCODED, Coding, Travelling
 from hpfl.rng import Streams
 from hpfl.training.clock import ClockMemory
 from hpfl.training.edge_round import EdgeResult, EdgeSettings, Participants, edge_updates, member_weights
+from hpfl.training.foretold import Foretold
 from hpfl.training.remembered import CODEC, EDGE_CODEC, Remembered
 
-MODELS, MODEL_ROUNDS = "held/models", "held/rounds"
+MODELS, MODEL_ROUNDS, CODING_NOISE = "held/models", "held/rounds", "held/coding_noise"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """Every edge's update [K, P] and its squared norm, and what UEs keep and rules remember since it was computed."""
+    """Every edge's update [K, P] and its squared norm, and what UEs keep and rules remember since it was computed.
+
+    `noise` [K, C] is what each coding of the menu is expected to add to it, where that is foretold.
+    """
 
     update: torch.Tensor
     importance: FloatArray
     remembered: Remembered = field(default_factory=Remembered)
+    noise: FloatArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +35,8 @@ class Learners:
     """The UEs as learners: from participants and a model to the edges' updates.
 
     `loses_ues` says whether an edge may have to compute again without some of its UEs. `codings` is the menu of chains
-    of codecs for uploads: of UEs, and of edges where they have a `backhaul`. `travelling` says what is coded.
+    of codecs for uploads: of UEs, and of edges where they have a `backhaul`. `travelling` says what is coded, and
+    `foretold` what coding will add (None: nobody asks).
     """
 
     cohort: Computes
@@ -41,6 +47,7 @@ class Learners:
     codings: tuple[Uplink, ...] = ()
     travelling: Travelling = field(default_factory=Travelling)
     backhaul: bool = True
+    foretold: Foretold | None = None
 
     @property
     def computes_again(self) -> bool:
@@ -65,8 +72,9 @@ class Learners:
         if not edges.any():
             return pending
         numbers = np.flatnonzero(edges)
+        coding = UNCODED if self.foretold is None else Coding(foretold=self.foretold.chains)
         who, result = self._computed(
-            pending.remembered, numbers, params, members, edge_of, base_round=base_round, again=again
+            pending.remembered, numbers, params, members, edge_of, base_round=base_round, again=again, coding=coding
         )
         rows = torch.as_tensor(numbers, device=pending.update.device)
         importance = pending.importance.copy()
@@ -75,7 +83,21 @@ class Learners:
             update=pending.update.index_copy(0, rows, result.update),
             importance=importance,
             remembered=self._known(pending.remembered, numbers, who, result, again=again),
+            noise=self._noise(pending, numbers, who, result, base_round),
         )
+
+    def _noise(
+        self, pending: Pending, numbers: IntArray, who: Participants, result: EdgeResult, base_round: int
+    ) -> FloatArray | None:
+        """The noise of all edges, with that of some which have computed."""
+        if self.foretold is None or result.noise is None:
+            return pending.noise
+        errors, rows = pending.remembered.rows.get(EDGE_CODEC), torch.as_tensor(numbers)
+        own = None if errors is None else errors[rows.to(errors.device)]
+        found = self.foretold.noise(who, result, own, edges=numbers, base_round=base_round)
+        noise = np.zeros((len(pending.importance), found.shape[1])) if pending.noise is None else pending.noise.copy()
+        noise[numbers] = found
+        return noise
 
     def without_lost(
         self,

@@ -25,14 +25,17 @@ from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
+from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
 from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trace, read_trace
-from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor, WorkSizes
+from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor
+from hpfl.simulation.work_sizes import WorkSizes
 from hpfl.training.clock import ClockSettings
 from hpfl.training.edge_round import EdgeSettings, check_room
+from hpfl.training.foretold import Foretold
 from hpfl.training.sketch import make_projection
 from hpfl.training.step_coding import StepCoding
 
@@ -57,6 +60,7 @@ def make_executor(
     streams = Streams(config.training.seed)
     loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
     bits = bits_on_air(config, sending)
+    foretold = _foretold(config, sending, streams)
     return SimulatedExecutor(
         fleet=fleet,
         radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
@@ -79,6 +83,7 @@ def make_executor(
             codings=sending.codings,
             travelling=sending.travelling,
             backhaul=config.network.backhaul,
+            foretold=foretold,
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -87,8 +92,8 @@ def make_executor(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
         loses_ues=loses_ues,
-        sketching=_sketching(config, sending.spec.num_parameters, streams, cohort.device),
         downlink=broadcasting(config, sending, fleet.cpu_hz, coding),
+        sketching=_sketching(config, sending, streams, cohort.device, foretold),
     )
 
 
@@ -100,11 +105,22 @@ def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet) -> Edg
     return settings
 
 
-def _sketching(config: Experiment, num_parameters: int, streams: Streams, device: torch.device) -> Sketching | None:
+def _foretold(config: Experiment, sending: Sending, streams: Streams) -> Foretold | None:
+    """What foretells the noise of codings, where there are any and the planner asks."""
+    if not sending.codings or not PLANNERS.part(config.planning.planner).traits["codings"]:
+        return None
+    return Foretold(sending.codings, sending.travelling, streams, config.network.backhaul)
+
+
+def _sketching(
+    config: Experiment, sending: Sending, streams: Streams, device: torch.device, foretold: Foretold | None
+) -> Sketching | None:
     if not config.planning.sketches:
         return None
+    numbers, width = sending.spec.num_parameters, config.planning.sketch_size
     return Sketching(
-        projection=make_projection(num_parameters, streams, width=config.planning.sketch_size).to(device),
+        projection=make_projection(numbers, streams, width=width).to(device),
+        more_floats=0 if foretold is None else len(foretold.chains),
         bandwidth_hz=config.network.bandwidth_hz,
         backhaul=config.network.backhaul,
         importance=config.planning.importance == "sketch",

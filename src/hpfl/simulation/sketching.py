@@ -28,13 +28,17 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Sketching:
-    """The run's one projection, the bandwidth (Hz) sketches share, and whether importance is taken from them."""
+    """The run's one projection, the bandwidth (Hz) sketches share, and whether importance is taken from them.
+
+    `more_floats` go with every sketch: the variances of a menu of codings.
+    """
 
     projection: Projection
     bandwidth_hz: float
     backhaul: bool = True
     importance: bool = False
     spectrum: Spectrum = "fixed"
+    more_floats: int = 0
 
     def sketches(self, updates: torch.Tensor) -> FloatArray:
         """Sketches [K, d] of the edges' updates [K, P]."""
@@ -42,7 +46,7 @@ class Sketching:
 
     def spent(self, links: Links, starts: BoolArray, cpu_hz: FloatArray) -> Spent:
         """Time, bits and energy until the sketches of the edge rounds that start are at the cloud, best bandwidth."""
-        bits = float(self.projection.width * BITS_PER_FLOAT)
+        bits = float((self.projection.width + self.more_floats) * BITS_PER_FLOAT)
         sends = starts[links.edge_of_ue]
         if not sends.any():
             return Spent(seconds=0.0, bits=0.0, joules=np.zeros(sends.size))

@@ -8,40 +8,23 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.channel import Gains
 from hpfl.network.failures import struck
-from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
 from hpfl.network.places import Places, places_at_rest
-from hpfl.network.radio import Radio, Recorded, Recorder
+from hpfl.network.radio import Radio
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
 from hpfl.simulation.edge_timeline import stretches, with_sketching
-from hpfl.simulation.learners import Learners, Pending, held_models
+from hpfl.simulation.learners import CODING_NOISE, Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
 from hpfl.simulation.sketching import Sketching, computed, slowest
+from hpfl.simulation.work_sizes import WorkSizes
 from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
 from hpfl.training.cloud_step import Step
 from hpfl.training.loop import received
 from hpfl.training.remembered import Remembered
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkSizes:
-    """Sizes of the work: bits of an update on each hop, and samples a UE's edge round touches."""
-
-    ue_bits: float
-    edge_bits: float
-    touched_samples: FloatArray
-    sample_bits: float
-    compute_s: Recorded | None = None
-    record: Recorder | None = None
-    codings: tuple[tuple[float, float], ...] = ()  # bits of both hops by entry of the menu; none: uploads are not coded
-
-    def of_coding(self, entry: int) -> tuple[float, float]:
-        """Bits of a UE's and an edge's upload by an entry of the menu."""
-        return self.codings[entry] if self.codings else (self.ue_bits, self.edge_bits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +65,17 @@ class SimulatedExecutor:
         if self.loses_ues or self.load.codings:
             memory |= held_models(memory, state.params, this_round=state.round, base_round=base_round)
         pending = self._computed(state, roster, memory, base_round)
+        if pending.noise is not None:
+            memory[CODING_NOISE] = pending.noise
         starting = roster.members[roster.starts[roster.edge_of]]
-        whole = self._whole_work(state.round)
+        whole = self.load.whole(self.fleet, state.round)
         work, clock = self.clock.remaining(memory, whole, members=starting, edges=roster.starts)
         seen = Observation(
             links=self._links(state, roster, work),
             pending=pending.update,
             importance=pending.importance,
             clock=clock,
+            codings=None if pending.noise is None else self.load.menu(pending.noise),
             active=None if self.life is None else ~roster.idle,
             dropped=None if self.life is None else roster.dropped,
             base_round=None if self.life is None else base_round,
@@ -175,7 +161,8 @@ class SimulatedExecutor:
     def _computed(self, state: TrainState, roster: Roster, memory: ClockMemory, base_round: IntArray) -> Pending:
         """Pending updates once the starting edges have computed on the current model, and the depleted ones again."""
         known = Remembered(state.kept, state.edge_rules)
-        pending = Pending(update=state.pending, importance=state.importance, remembered=known)
+        noise = memory.get(CODING_NOISE)
+        pending = Pending(update=state.pending, importance=state.importance, remembered=known, noise=noise)
         ues, edges = roster.members, roster.edge_of
         pending = self.learners.renewed(
             pending, roster.starts, state.params, members=ues, edge_of=edges, base_round=state.round
@@ -191,7 +178,8 @@ class SimulatedExecutor:
     ) -> tuple[Pending, ClockMemory]:
         """Updates and memory without the UEs that were lost on the way."""
         known = Remembered(observation.kept or {}, observation.edge_rules or {})
-        pending = Pending(update=observation.pending, importance=observation.importance, remembered=known)
+        noise = progress.memory.get(CODING_NOISE)
+        pending = Pending(update=observation.pending, importance=observation.importance, remembered=known, noise=noise)
         if not progress.lost.any():
             return pending, progress.memory
         links = observation.links
@@ -205,7 +193,8 @@ class SimulatedExecutor:
         pending = self.learners.without_lost(
             pending, touched, progress.memory, members=members, edge_of=edge_of, base_round=state.base_round
         )
-        return pending, dict(progress.memory) | {SERVES: serves}
+        noises = {} if pending.noise is None else {CODING_NOISE: pending.noise}
+        return pending, dict(progress.memory) | {SERVES: serves} | noises
 
     def _sent(self, state: TrainState, links: Links, progress: Progress, pending: Pending, coding: int) -> Pending:
         """The updates with those of the arrived edges as they arrive, coded by an entry of the menu."""
@@ -250,25 +239,6 @@ class SimulatedExecutor:
             ue_fails=struck(at("failure/ue", state.round), self.fleet.num_ues, chances.ue_failure)[links.members],
             edge_fails=struck(at("failure/edge", state.round), self.fleet.num_edges, chances.edge_failure),
             gains=partial(self._gains, state, began_s=began_s, members=links.members, places=places),
-        )
-
-    def _whole_work(self, round_number: int) -> Work:
-        fleet, load = self.fleet, self.load
-        if load.compute_s is not None:
-            seconds = load.compute_s((round_number, 0))
-        else:
-            seconds = compute_s(
-                load.touched_samples,
-                cycles_per_bit=fleet.cycles_per_bit,
-                sample_bits=load.sample_bits,
-                cpu_hz=fleet.cpu_hz,
-            )
-        if load.record is not None:
-            load.record("compute_s", (round_number, 0), seconds)
-        return Work(
-            compute_s=seconds,
-            ue_bits=np.full(fleet.num_ues, load.ue_bits),
-            edge_bits=np.full(fleet.num_edges, load.edge_bits),
         )
 
     @cached_property

@@ -54,6 +54,7 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         importance=observation.importance,
         staleness=state.staleness,
         sketches=observation.sketches,
+        codings=observation.codings,
         overhead_s=observation.spent_s,
         renewal_s=observation.renewal_s,
         spectrum=settings.spectrum,

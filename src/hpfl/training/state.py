@@ -10,6 +10,7 @@ import torch
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.links import Links
 from hpfl.planning.broadcast import Downlink
+from hpfl.planning.codings import Codings
 from hpfl.planning.problem import Memory, Plan
 from hpfl.training.clock import ClockMemory
 from hpfl.training.phases import Phases
@@ -82,7 +83,8 @@ class Observation:
     """Step 1 of a round: this round's links, and every edge's pending update with its importance.
 
     Where UEs sent `sketches` [K, d] first, computing and sending them took `spent_s` seconds, `spent_bits` and, of each
-    UE, `spent_j` joules (None: nothing). `renewal_s` is what each edge needs to compute on a new model.
+    UE, `spent_j` joules (None: nothing). `renewal_s` is what each edge needs to compute on a new model, `codings` what
+    the planner may choose from (None: nothing).
     `active` marks the edges that have an update to send (None: all). The others have no UEs; `dropped` marks those
     that lost their update since the last round, and `base_round` is what every edge holds now (None: as in the state).
     `kept` and `edge_rules` are those of the state once the edges have computed (None: as in the state).
@@ -99,6 +101,7 @@ class Observation:
     spent_bits: float = 0.0
     spent_j: FloatArray | None = None
     renewal_s: FloatArray | None = None
+    codings: Codings | None = None
     active: BoolArray | None = None
     dropped: BoolArray | None = None
     base_round: IntArray | None = None

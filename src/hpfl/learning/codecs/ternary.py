@@ -46,8 +46,10 @@ class Ternary(UplinkStep):
 
     def decode(self, numbers: Tensor, side: Side, n: int) -> Tensor:
         """The levels times their scales."""
-        digits = _DIGITS.to(numbers.device)[side["five"].int()]
-        return self._levels.decoded(side["scale"], digits.flatten(1)[:, :n], numbers.dtype)
+        five = side["five"]
+        digits = _DIGITS.to(numbers.device).index_select(0, five.flatten().int())
+        level = digits.view(len(five), five.shape[1] * _FIVE)[:, :n]
+        return self._levels.decoded(side["scale"], level, numbers.dtype)
 
     def variance(self, numbers: Tensor) -> Tensor:
         """`sum_j M |x_j| - x_j^2`, [u]."""

@@ -1,0 +1,49 @@
+"""What coding will add to edges' updates, told before anything is sent: at their UEs, and where they code again.
+
+A UE knows the variance of its coding and sends it in one float for each entry of the menu. The edge adds up
+`sum_i share_i^2 var_i`, since UEs draw independently. Its own coding is of the mean that then arrives, which nobody has
+yet. An unbiased codec adds a variance in proportion to what it is given: that of the mean as it is, times
+`1 + noise / |mean|^2`. What one UE alone has sent is coded already, and coding it again adds nothing: that is taken
+times `1 - sum_i share_i^2`. `tests/simulation/test_coding_menu.py` holds the estimate against coded updates.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from hpfl.arrays import FloatArray, IntArray
+from hpfl.learning import Draws, Uplink
+from hpfl.learning.coding import BY_EDGE, Travelling
+from hpfl.learning.engine import shares_of
+from hpfl.rng import Streams
+from hpfl.training.edge_round import EdgeResult, Participants
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """The chains of the menu whose noise is foretold, and whether edges code what they send on (a `backhaul`)."""
+
+    chains: tuple[Uplink, ...]
+    travelling: Travelling
+    streams: Streams
+    backhaul: bool = True
+
+    def noise(
+        self, who: Participants, result: EdgeResult, errors: torch.Tensor | None, *, edges: IntArray, base_round: int
+    ) -> FloatArray:
+        """The noise [E, C] of the updates that edges have made with their UEs; `errors` [E, U] are the edges' own."""
+        assert result.noise is not None
+        if not self.backhaul:
+            return result.noise
+        draws = Draws(self.streams, base_round, edges, result.update.device, BY_EDGE)
+        own = self.travelling.variance(self.chains, result.update, errors, draws).cpu().numpy()
+        alone = np.bincount(who.edge_of, np.square(shares_of(who.edge_of, who.num_edges, who.weights)))
+        return np.asarray(result.noise + own * self._growth(result) * (1.0 - alone)[:, None])
+
+    def _growth(self, result: EdgeResult) -> FloatArray:
+        """How much larger, squared, a mean is with its UEs' noise, [E, C]; 1 where coders feed errors back."""
+        assert result.noise is not None
+        importance = np.maximum(result.importance, np.finfo(np.float64).tiny)[:, None]
+        random = np.array([not chain.feeds_back for chain in self.chains])
+        return 1.0 + np.where(random, result.noise / importance, 0.0)
