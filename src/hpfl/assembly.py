@@ -13,7 +13,7 @@ from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
 from hpfl.config.uplinks import AUTO, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
-from hpfl.learning.codecs.menu import MENU
+from hpfl.learning.codecs.menu import ENTRIES, MENU
 from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
@@ -21,6 +21,7 @@ from hpfl.network.channel import ChannelSettings
 from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
+from hpfl.planning.planners import PLANNERS
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES
 from hpfl.training.edge_round import EdgeSettings
@@ -143,11 +144,18 @@ def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
 
 def written_menu(config: Experiment) -> list[list[tuple[str, dict[str, Any]]]]:
     """The chains of `Sending.codings`, each codec by its name and options, as they could be written down."""
+    if config.learning.uplink == AUTO:
+        return [[(name, dict(options)) for name, options in entry] for entry in ENTRIES]
     chosen = config.chosen("learning.uplink")
     codecs = chosen[len(chosen) - num_codecs(chosen) :]
     return (
         [[(part.name, {} if options is None else options.model_dump()) for part, options in codecs]] if codecs else []
     )
+
+
+def foretold(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
+    """The chains whose noise UEs foretell: those of the menu, where the planner asks."""
+    return sending.codings if PLANNERS.part(config.planning.planner).traits["codings"] else ()
 
 
 def _own_method(config: Experiment) -> Method | None:

@@ -69,6 +69,14 @@ CASES = {
         "training.edge_rounds=2",
         "training.rounds=5",
     ],
+    "the planner names another coding in every round": [
+        "learning.uplink=auto",
+        "planning.planner=coding_planners:in_turn",
+        "learning.model=ue_and_rule_parts:narrow",
+        "learning.dtype=float64",
+        "network.downlink=charged",
+        "training.rounds=7",
+    ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
 

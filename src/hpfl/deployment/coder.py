@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment.checks import check_update
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.unsent import Unsent
@@ -39,6 +40,14 @@ class Coder:
         check_update(self.work.updates.decoded(message, coding), self.work.bounds)
         self.unsent.put(tag, left)
         return message
+
+    def foretold(self, update: Vector, tag: Tag, *, key: int) -> FloatArray:
+        """What each coding of the menu would add to an update [P], [C], where the planner asks."""
+        if not self.work.foretold:
+            return np.zeros(0)
+        row = self.unsent.newest(tag, self.work.updates.dtype).unsqueeze(0)
+        rows, travelling = torch.from_numpy(update).unsqueeze(0), self.work.sending.travelling
+        return np.asarray(travelling.variance(self.work.foretold, rows, row, self._draws(key))[0].numpy())
 
     def _draws(self, key: int) -> Draws:
         streams = Streams(self.work.config.training.seed)

@@ -54,6 +54,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         links=links,
         downlink=broadcasting(config, experiment.sending, links.cpu_hz(), coding),
         updates=experiment.updates,
+        num_foretold=len(experiment.foretold),
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,

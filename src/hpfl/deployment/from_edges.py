@@ -48,8 +48,9 @@ class FromEdges:
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch for UEs of this edge."""
-        bounds, own = self._experiment.bounds, set(self._ues_of[child.number])
-        return check_edge_sketch(child.number, sketch, width=self._experiment.sketch_width, bounds=bounds, own=own)
+        work, own = self._experiment, set(self._ues_of[child.number])
+        sizes = {"width": work.sketch_width, "codings": len(work.foretold)}
+        return check_edge_sketch(child.number, sketch, bounds=work.bounds, own=own, **sizes)
 
     def accept(self, side: ParentSide, number: int, arrival: Arrival) -> None:
         """Keep an edge's update if it is the one the edge has announced."""

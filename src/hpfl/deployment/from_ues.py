@@ -53,7 +53,8 @@ class FromUes:
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch with the samples that the UE has declared."""
-        checked = check_sketch(sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
+        work = self._experiment
+        checked = check_sketch(sketch, width=work.sketch_width, bounds=work.bounds, codings=len(work.foretold))
         self._check_samples(checked.weight, checked.num_samples, child.hello.num_samples)
         return checked
 

@@ -21,11 +21,12 @@ from hpfl.training.edge_round import draw_key
 
 @dataclass(frozen=True)
 class OwnUpdate:
-    """An update as it is sent uncoded, what arrives of it, its sketch, and what the UE keeps of it (None: nothing)."""
+    """An update as it is sent uncoded, what arrives of it, its sketch, what codings would add, and what is kept."""
 
     packed: Vector
     arrives: Vector
     sketch: FloatArray
+    noise: FloatArray
     kept: Kept | None = None
 
 
@@ -64,7 +65,8 @@ class OwnUpdates:
     def _plain(self, tag: Tag, params: Vector) -> OwnUpdate:
         update = self.learner.update(params, base_round=tag.base_round, edge_round=tag.edge_round)
         check_update(update, self.work.bounds)
-        return OwnUpdate(update, update, self.learner.sketch(update))
+        noise = self.coder.foretold(update, tag, key=draw_key(tag.base_round, tag.edge_round))
+        return OwnUpdate(update, update, self.learner.sketch(update), noise)
 
     def _sent(self, tag: Tag, params: Vector) -> OwnUpdate:
         key = draw_key(tag.base_round, tag.edge_round)
@@ -75,7 +77,8 @@ class OwnUpdates:
         packed = self.work.updates.packed(update, self._uplink_row(before), draws)
         check_update(packed.arrives, self.work.bounds)
         kept = Kept(own, packed.kept) if self._keeps else None
-        return OwnUpdate(packed.message, packed.arrives, self.learner.sketch(packed.arrives), kept)
+        noise = self.coder.foretold(packed.arrives, tag, key=key)
+        return OwnUpdate(packed.message, packed.arrives, self.learner.sketch(packed.arrives), noise, kept)
 
     def _uplink_row(self, before: Kept) -> torch.Tensor:
         """What the uplink kept; zeros of a UE that begins."""

@@ -26,6 +26,7 @@ from hpfl.deployment.update_format import UpdateFormat
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.network.downlink import NOBODY
+from hpfl.planning.codings import Codings
 from hpfl.planning.problem import Plan
 from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.cloud_step import Step
@@ -51,6 +52,7 @@ class DeployedExecutor:
     loop: LoopThread
     links: LinkModel
     updates: UpdateFormat
+    num_foretold: int
     downlink: Broadcasting | None
     settings: CloudNodeSettings
     outer_lr: float
@@ -89,14 +91,25 @@ class DeployedExecutor:
             clock={**state.clock, **Books.of(state).holding(held).memory()},
             sketches=sketches,
             spent_s=spent_s,
-            spent_bits=sketch_bits(self.links, held, state.round),
+            spent_bits=sketch_bits(self.links, held, state.round, codings=self.num_foretold),
             spent_j=computed_j(self.links, held, state.round),
             renewal_s=renewal_s if self.links.config.planning.sketches else None,
+            codings=self._codings(held, num_edges),
             active=active,
             dropped=rebased,
             base_round=base_round,
         )
         return seen if self.downlink is None else self._from_above(state, seen, self.downlink)
+
+    def _codings(self, held: Mapping[int, Held], num_edges: int) -> Codings | None:
+        """The menu that the planner may choose from, with the noise that edges foretell."""
+        if not self.num_foretold:
+            return None
+        noise = np.zeros((num_edges, self.num_foretold))
+        for edge, one in held.items():
+            noise[edge] = one.sketch.noise
+        menu = self.links.menu
+        return Codings(ue_bits=tuple(one.ue for one in menu), edge_bits=tuple(one.edge for one in menu), noise=noise)
 
     def _from_above(self, state: TrainState, seen: EdgesObserved, downlink: Broadcasting) -> EdgesObserved:
         """The observation with what is known of the way down: who is there holds what it has computed on."""

@@ -72,8 +72,13 @@ class Ue:
         if own.kept is not None:
             await self._in_thread(lambda: self._updates.keep(tag, own.kept))
         self._own = own
-        weight = self._experiment.weight(self.num_samples)
-        return pb.Sketch(values=numbers(own.sketch), weight=weight, num_samples=self.num_samples, took_s=took_s)
+        return pb.Sketch(
+            values=numbers(own.sketch),
+            weight=self._experiment.weight(self.num_samples),
+            num_samples=self.num_samples,
+            took_s=took_s,
+            noise=numbers(own.noise),
+        )
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The update that is held, coded as the order says, when the time of computing is over."""

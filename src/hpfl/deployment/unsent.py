@@ -42,6 +42,13 @@ class Unsent:
             return nothing
         return rows[_ROW].to(dtype)
 
+    def newest(self, tag: Tag, dtype: torch.dtype) -> torch.Tensor:
+        """What was left last before the model of a tag, counted or not."""
+        nothing = torch.zeros(self.size, dtype=dtype)
+        earlier = [place for place in self._files.places(tag) if place[0] < tag.base_round] if self.size else []
+        rows = self._files.at(tag, earlier[-1]) if earlier else None
+        return nothing if rows is None else rows[_ROW].to(dtype)
+
     def put(self, tag: Tag, row: torch.Tensor) -> None:
         """Keep what is left once the update on the model of a tag will have counted."""
         if self.size:

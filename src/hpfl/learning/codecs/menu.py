@@ -1,18 +1,21 @@
 """The menu of codings that a planner chooses from where a configuration leaves that to it."""
 
-from hpfl.learning.codecs.rounding import Rounding
-from hpfl.learning.codecs.sparse import Sparse
-from hpfl.learning.codecs.ternary import Ternary
-from hpfl.learning.codecs.top_k import TopK
-from hpfl.learning.uplink import IDENTITY, Uplink
+from collections.abc import Mapping
+from typing import Any
 
-_HUNDREDTH = TopK(Sparse(0.01))
+from hpfl.learning.codecs import rounding, ternary, top_k  # noqa: F401  they register themselves
+from hpfl.learning.uplink import UPLINKS, Uplink
 
-MENU = (
-    IDENTITY,
-    Uplink.of([("rounding", Rounding(4))]),
-    Uplink.of([("ternary", Ternary())]),
-    Uplink.of([("top-k", _HUNDREDTH)]),
-    Uplink.of([("top-k", _HUNDREDTH), ("rounding", Rounding(8))]),
+_HUNDREDTH = ("top-k", {"share": 0.01})
+
+ENTRIES: tuple[tuple[tuple[str, Mapping[str, Any]], ...], ...] = (
+    (),
+    (("rounding", {"bits": 4}),),
+    (("ternary", {}),),
+    (_HUNDREDTH,),
+    (_HUNDREDTH, ("rounding", {"bits": 8})),
 )
-"""All bits; 4; 1.6; one number of a hundred; the same in 8 bits each."""
+"""All bits; 4; 1.6; one number of a hundred; the same in 8 bits each: codecs by name and options."""
+
+MENU = tuple(Uplink.of([(name, UPLINKS.get(name, **options)()) for name, options in entry]) for entry in ENTRIES)
+"""The chains themselves."""
