@@ -8,7 +8,7 @@ import torch
 from deployment_nodes import SMALL, Nodes
 
 import hpfl
-from hpfl.assembly import bits_on_air, make_radio, sending_of
+from hpfl.assembly import make_radio, menu_on_air, sending_of
 from hpfl.config import resolve
 from hpfl.data.sources import load_dataset
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
@@ -20,17 +20,17 @@ from hpfl.simulation.simulated_run import build_simulation
 
 
 def simulated(*overrides):
-    config = hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
     dataset = load_dataset(config.data.dataset)
     return config, build_simulation(config, dataset, device=torch.device("cpu"), stopwatch=lambda: 0.0)
 
 
 def deployed(config, simulation):
     config = resolve(config)
-    bits = bits_on_air(config, sending_of(config, simulation.task, torch.device("cpu")))
+    menu = menu_on_air(config, sending_of(config, simulation.task, torch.device("cpu")))
     cost = node_cost(config, simulation.task)
     streams = Streams(config.training.seed)
-    return LinkModel(config=config, bits=bits, cost=cost, radio=make_radio(config), streams=streams)
+    return LinkModel(config=config, menu=menu, cost=cost, radio=make_radio(config), streams=streams)
 
 
 class ByPlace:
@@ -84,7 +84,7 @@ def test_both_executors_see_the_same_channel_in_every_round(channel):
     ["network.trace=gains.csv", "network.write_trace=gains.csv", "network.coherence_s=0.05", "life.ue_failure=0.1"],
 )
 def test_what_only_a_simulator_can_is_refused_by_name(override):
-    config = hpfl.load("quickstart", overrides=["training.clock=event", override])
+    config = hpfl.load("quickstart-paper", overrides=["training.clock=event", override])
     with pytest.raises(SettingsError, match=override.split("=")[0].removesuffix(".ue_failure")):
         refuse_what_only_a_simulator_can(config)
 

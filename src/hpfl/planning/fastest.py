@@ -29,7 +29,7 @@ _KEPT = 0.8  # of what earlier rounds say of an edge's seconds: fades pass
 
 def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "FastestOptions") -> tuple[Plan, Memory]:
     """The numbers of edges that upload and hear, the edges, the step and the coding of the greatest rate."""
-    if problem.sketches is not None:
+    if problem.sketches is not None and problem.downlink is None and problem.codings is None:
         plan, memory = fastest_v1(problem, memory, stream, options=options)
         return replace(plan, planner="fastest"), memory
     learned, memory = learn(memory)

@@ -15,13 +15,14 @@ from hpfl.network.radio import Radio
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.edge_timeline import stretches, with_sketching
 from hpfl.simulation.learners import CODING_NOISE, Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
 from hpfl.simulation.sketching import Sketching, computed, slowest
 from hpfl.simulation.work_sizes import WorkSizes
+from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
+from hpfl.training.cloud_step import Step
 from hpfl.training.loop import received
 from hpfl.training.remembered import Remembered
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
@@ -147,11 +148,11 @@ class SimulatedExecutor:
             edge_rules=sent.remembered.rules,
         )
 
-    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step: Step) -> Heard:
         """Downlinks take no time in the paper's model (section 3.3), unless they are charged."""
         if self.downlink is None:
             return Heard(state=received(state, edges))
-        return self.downlink.told(state, edges, observation, step_bits=step_bits, clock=self.clock)
+        return self.downlink.told(state, edges, observation, step_bits=step.bits, clock=self.clock)
 
     def _roster(self, state: TrainState) -> Roster:
         if self.life is None:
