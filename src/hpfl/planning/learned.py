@@ -29,9 +29,9 @@ _RISE, _LOSS, _LEAST, _CEILING = "rise", "loss", "least", "ceiling"
 class Learned:
     """What is known before a plan.
 
-    `signal` is `|grad F|^2`, `spread` is `sigma^2`, the mean squared distance of an edge's gradient from the mean of
-    all; both are 0 while nothing has arrived. `curvature` is `q` along recent moves, noise and all. `ceiling` is the
-    longest step that is safe after a divergence.
+    `signal` is `|grad F|^2`, `spread` is `sigma^2`, the squared distances of all edges' gradients from their mean, over
+    `K - 1`; both are 0 while nothing has arrived. `curvature` is `q` along recent moves, noise and all. `ceiling` is
+    the longest step that is safe after a divergence, 1 at most.
     """
 
     signal: float = 0.0
@@ -50,8 +50,7 @@ class Learned:
         That is where `s - q s^2 (1 + noise) / 2` is greatest; twice as long a step swings and gains nothing.
         """
         steep = self.curvature * (1.0 + np.asarray(noise, dtype=np.float64))
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.minimum(self.ceiling, np.where(steep > 0, 1.0 / steep, np.inf)))
+        return np.asarray(np.minimum(self.ceiling, 1.0 / np.maximum(steep, 1.0)))  # the ceiling is never above 1
 
 
 def learn(memory: Memory) -> tuple[Learned, Memory]:
@@ -121,7 +120,7 @@ def _bent(memory: Memory, now: Mapping[str, FloatArray]) -> dict[str, Any]:
     """Curvature along the last move, and whether the loss rose over it, by the edges that came both times.
 
     The move contains the coding noise of the updates it was made of, which its product with these would take for
-    curvature: that much is subtracted.
+    curvature: that much is subtracted. Where nobody came twice, only the loss is watched, by whoever came.
     """
     both = [name for name in now if name in memory[_LAST]]
     then = np.mean([memory[_LAST][name] for name in both or memory[_LAST]], axis=0)
