@@ -47,7 +47,7 @@ class Row:
     ratio: float
 
 
-def network(seed: int, K: int, ues: int, importance: float = 0.03) -> RoundProblem:
+def network(seed: int, K: int, ues: int, importance: float = 0.03, spectrum: str = "fixed") -> RoundProblem:
     """A random network of the paper's section 7.1 with K edges of `ues` UEs each, and 5 MHz per 200 UEs."""
     streams, N = Streams(seed), K * ues
     ue_m = 2.0 + 48.0 * streams.at("ue distance").uniform(N)
@@ -71,6 +71,7 @@ def network(seed: int, K: int, ues: int, importance: float = 0.03) -> RoundProbl
         ue_noise_w_per_hz=np.full(N, dbm_to_w(-174)),
         ue_bits=np.full(N, MODEL_BITS),
         compute_s=20.0 * MNIST_SAMPLE_BITS * samples / 2e9,
+        spectrum=spectrum,
     )
 
 
@@ -91,28 +92,30 @@ def everybody(problem: RoundProblem) -> np.ndarray:
 
 def equal_split_s(problem: RoundProblem, scheduled: np.ndarray) -> float:
     """Round latency of SHPFL's equal split."""
-    return realise(problem, scheduled, *equal_split(problem, scheduled)).round_latency_s
+    switch = "one" if problem.spectrum == "phased" else None
+    return realise(problem, scheduled, *equal_split(problem, scheduled), switch=switch).round_latency_s
 
 
 def planning(name: str, problem: RoundProblem) -> object:
     return PLANNERS.get(name)(problem, {}, Streams(0).at("planning"))
 
 
-def p4_row(K: int, ues: int, bar_s: float, repeat: int) -> Row:
+def p4_row(K: int, ues: int, bar_s: float, repeat: int, spectrum: str = "fixed") -> Row:
     """Exact bandwidth, beside the time SHPFL's equal split takes for the same links."""
-    problem = network(1, K, ues)
+    problem = network(1, K, ues, spectrum=spectrum)
     ours = seconds(lambda: allocate(problem, everybody(problem)), repeat)
     theirs = seconds(lambda: equal_split_s(problem, everybody(problem)), repeat)
-    work = f"P4, {K:,} edges x {ues:,} UEs"
+    work = f"P4{'' if spectrum == 'fixed' else ' phased'}, {K:,} edges x {ues:,} UEs"
     return Row(work, ours, "s", f"<= {bar_s:g} s", ours <= bar_s, "SHPFL equal split", theirs, theirs / ours)
 
 
-def joint_row(K: int, ues: int, bar_s: float, repeat: int) -> Row:
+def joint_row(K: int, ues: int, bar_s: float, repeat: int, spectrum: str = "fixed") -> Row:
     """The joint plan with its certificate, beside the time of the paper's planner."""
-    problem = network(1, K, ues)
+    problem = network(1, K, ues, spectrum=spectrum)
     ours = seconds(lambda: planning("joint", problem), repeat)
     theirs = seconds(lambda: planning("paper", problem), max(1, repeat // 3))
-    return Row(f"joint, {K:,} x {ues:,}", ours, "s", f"<= {bar_s:g} s", ours <= bar_s, "paper", theirs, theirs / ours)
+    work = f"joint{'' if spectrum == 'fixed' else ' phased'}, {K:,} x {ues:,}"
+    return Row(work, ours, "s", f"<= {bar_s:g} s", ours <= bar_s, "paper", theirs, theirs / ours)
 
 
 def gap_row(K: int, ues: int, networks: int) -> Row:
@@ -227,6 +230,9 @@ def rows(quick: bool, repeat: int) -> list[tuple[str, Callable[[], Iterator[Row]
         ("p4 small", one(lambda: p4_row(20, 10, 1e-3, 20 * repeat))),
         ("joint small", one(lambda: joint_row(20, 10, 10e-3, 5 * repeat))),
         ("p4 large", one(lambda: p4_row(side, side, 1.0, repeat))),
+        ("phased p4 small", one(lambda: p4_row(20, 10, 1e-3, 20 * repeat, "phased"))),
+        ("phased p4 large", one(lambda: p4_row(side, side, 1.0, repeat, "phased"))),
+        ("phased joint small", one(lambda: joint_row(20, 10, 50e-3, 5 * repeat, "phased"))),
         ("memory", one(lambda: memory_row(side, side))),
         ("joint large", one(lambda: joint_row(side, side, 10.0, 1))),
         ("growth", one(lambda: growth_row(100, side, repeat))),

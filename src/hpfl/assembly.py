@@ -22,15 +22,18 @@ from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
 from hpfl.planning.planners import PLANNERS
+from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES
 from hpfl.training.edge_round import EdgeSettings
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import check_columns
+from hpfl.training.sketch import BITS_PER_FLOAT, Projection, make_projection
 from hpfl.training.state import TrainState, initial_state
 from hpfl.training.watching import Watcher
 from hpfl.units import dbm_to_w
 
+_ARRIVAL_WIDTH = 256  # floats of the sketches that the cloud makes itself: they are not sent
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
 
@@ -109,6 +112,7 @@ def cloud_settings(config: Experiment) -> CloudSettings:
         combine=config.part("training.combine"),
         staleness_discount=config.training.staleness_discount,
         spectrum=config.network.spectrum,
+        steady=config.network.coherence_s == 0,
     )
 
 
@@ -164,6 +168,19 @@ def _own_method(config: Experiment) -> Method | None:
     return None if is_objective(method) else method
 
 
+def arrivals_projection(config: Experiment, num_parameters: int, device: torch.device) -> Projection | None:
+    """What the cloud sketches arrived updates with, where the planner learns from them and not from UEs' sketches."""
+    if config.planning.sketches or not PLANNERS.part(config.planning.planner).traits["arrivals"]:
+        return None
+    streams = Streams(config.training.seed)
+    return make_projection(num_parameters, streams, width=_ARRIVAL_WIDTH).to(device)
+
+
+def tells_variances(config: Experiment) -> bool:
+    """Whether an upload says, in a float for each coding of the menu, what that adds to it: no sketch has said so."""
+    return bool(PLANNERS.part(config.planning.planner).traits["codings"]) and not config.planning.sketches
+
+
 class BitsOnAir(NamedTuple):
     """Bits of a round's uploads: of a UE in all edge rounds, and of an edge (0 where the one edge is the cloud)."""
 
@@ -179,11 +196,12 @@ def bits_on_air(config: Experiment, sending: Sending) -> BitsOnAir:
 def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
     """The same for every entry of the menu: both hops are coded; what is not takes what the uplink leaves of it."""
     numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
+    told = float(BITS_PER_FLOAT * len(sending.codings)) if tells_variances(config) else 0.0
     return tuple(
         BitsOnAir(
-            ue=float((sending.uplink if chain.is_identity else chain).bits(numbers, bits))
-            * config.training.edge_rounds,
-            edge=float(chain.bits(numbers, bits)) if config.network.backhaul else 0.0,
+            ue=float((sending.uplink if chain.is_identity else chain).bits(numbers, bits)) * config.training.edge_rounds
+            + told,
+            edge=float(chain.bits(numbers, bits)) + told if config.network.backhaul else 0.0,
         )
         for chain in sending.codings or (IDENTITY,)
     )

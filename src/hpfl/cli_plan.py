@@ -41,7 +41,8 @@ def plan_command(
     bits       still to send; model_bits by default, 0 once delivered
     staleness  0 by default; at staleness_bound the edge has to upload
     id         the position by default
-    Also: noise_w_per_hz on any link, energy_j on a UE, sketch on an edge.
+    Also: noise_w_per_hz on any link, energy_j on a UE, sketch on an edge,
+    "spectrum": "phased" beside "edges" (the band shared anew in each phase).
 
     \b
     Try:  hpfl plan round.json

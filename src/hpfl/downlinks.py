@@ -29,7 +29,7 @@ def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
         num_travelling=num_travelling(sending.method, sending.spec),
         forwards=bool(streams and config.network.backhaul),
         streams=Streams(config.training.seed),
-        places=sending.places,
+        travelling=sending.travelling,
     )
 
 

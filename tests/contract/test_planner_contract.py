@@ -18,7 +18,9 @@ from hpfl.rng import Streams
 planners = pytest.mark.parametrize("name", PLANNERS.names())
 
 
-def make_problem(seed, *, K=3, most_ues=4, rho=0.8, max_edges=2, staleness_bound=4, decades=3.0, energy=False):
+def make_problem(
+    seed, *, K=3, most_ues=4, rho=0.8, max_edges=2, staleness_bound=4, decades=3.0, energy=False, spectrum="fixed"
+):
     """A random round; some links have delivered, some edges may be at the bound, gains spread over `decades`."""
     streams = Streams(seed)
     edge_of_ue = np.repeat(np.arange(K), 1 + streams.at("ues").integers(most_ues, K))
@@ -52,6 +54,7 @@ def make_problem(seed, *, K=3, most_ues=4, rho=0.8, max_edges=2, staleness_bound
         ue_bits=ue_bits,
         compute_s=0.1 * streams.at("compute").exponential(N),
         ue_energy_j=(1e-12 + least_j) * (1.1 + 1e3 * streams.at("energy").exponential(N)) if energy else None,
+        spectrum=spectrum,
     )
 
 
@@ -65,6 +68,7 @@ problems = st.builds(
     staleness_bound=st.sampled_from([1, 4, 20]),
     decades=st.sampled_from([0.0, 2.0, 12.0]),
     energy=st.booleans(),
+    spectrum=st.sampled_from(["fixed", "phased"]),
 )
 
 
@@ -76,6 +80,16 @@ def seconds(bits, bandwidth_hz, power_w, gain, noise):
     """Upload time from the rate formula `r = b log2(1 + p h / (b N_0))`, link by link."""
     rate = bandwidth_hz * np.log1p(power_w * gain / (bandwidth_hz * noise)) / np.log(2)
     return bits / rate
+
+
+def most_hz_at_once(problem, plan):
+    """Hz in use right after each link begins, the greatest; all of them together where Hz are constant."""
+    hz = np.concatenate((plan.ue_bandwidth_hz, plan.edge_bandwidth_hz))
+    if plan.switch_s is None:
+        return hz.sum()
+    begin_s = np.concatenate((problem.compute_s, plan.latency_s - plan.edge_upload_s))
+    end_s = np.concatenate((problem.compute_s + plan.upload_s, plan.latency_s)) - 1e-9 * plan.round_latency_s
+    return max(hz[(begin_s <= at_s) & (at_s < end_s) & (hz > 0)].sum() for at_s in begin_s)
 
 
 @planners
@@ -108,7 +122,8 @@ def test_bandwidth_fits_and_links_left_out_have_none(name, problem):
     hz = np.concatenate((plan.ue_bandwidth_hz, plan.edge_bandwidth_hz))
     assert np.isfinite(hz).all()
     assert (hz >= 0).all()
-    assert hz.sum() <= problem.bandwidth_hz
+    assert most_hz_at_once(problem, plan) <= problem.bandwidth_hz * (1 + 1e-9)
+    assert plan.switch_s is None or problem.spectrum == "phased"
     assert (plan.ue_bandwidth_hz[~member | (problem.ue_bits == 0)] == 0).all()
     assert (plan.edge_bandwidth_hz[~plan.scheduled | (problem.edge_bits == 0)] == 0).all()
     assert np.isnan(plan.upload_s[~member]).all()
@@ -144,7 +159,8 @@ def test_times_are_what_the_bandwidth_gives(name, problem):
     np.testing.assert_allclose(plan.upload_s[on[problem.edge_of_ue]], upload_s[on[problem.edge_of_ue]], rtol=1e-9)
     np.testing.assert_allclose(plan.edge_phase_s[on], phase_s[on], rtol=1e-9)
     np.testing.assert_allclose(plan.edge_upload_s[on], edge_upload_s[on], rtol=1e-9)
-    np.testing.assert_allclose(plan.latency_s[on], (phase_s + edge_upload_s)[on], rtol=1e-9)
+    start_s = np.where(backhaul, phase_s if plan.switch_s is None else np.fmax(phase_s, plan.switch_s), phase_s)
+    np.testing.assert_allclose(plan.latency_s[on], (start_s + edge_upload_s)[on], rtol=1e-9)
     assert plan.round_latency_s == plan.latency_s[on].max()
 
 

@@ -10,8 +10,9 @@ from paper_network import paper_network
 
 from hpfl.network.downlink import Powers
 from hpfl.network.latency import rate_bps
-from hpfl.planning import RoundProblem, allocate
+from hpfl.planning import ProblemError, RoundProblem, allocate, plan
 from hpfl.planning.broadcast import Downlink, broadcast_seconds, broadcast_time, cheapest_step
+from hpfl.planning.documents import plan_to_json
 from hpfl.planning.multicast import together
 
 BAND_HZ = 5e6
@@ -175,3 +176,67 @@ def test_a_downlink_is_cut_to_the_edges_of_its_problem():
     cut = problem.of_edges(np.array([4, 1]))
     assert cut.downlink.edge_snr_hz.tolist() == known.edge_snr_hz[[4, 1]].tolist()
     assert cut.downlink.cell_ues.tolist() == [4, 4]
+
+
+def document(**changes):
+    """A round of two edges as JSON says it, with a way down."""
+    ue = {"gain": 1e-7, "power_w": 0.01, "compute_s": 0.0}
+    edge = {"gain": 1e-9, "power_w": 0.01, "importance": 1.0}
+    return {
+        "bandwidth_hz": 5e6,
+        "noise_w_per_hz": 4e-21,
+        "model_bits": 1e6,
+        "rho": 0.8,
+        "phi": 1.0,
+        "max_edges": 1,
+        "staleness_bound": 5,
+        "edges": [
+            {**edge, "down_bits": 3e5, "ues": [ue, {**ue, "gain": 1e-8, "down_bits": 4e5}]},
+            {**edge, "importance": 9.0, "ues": [ue]},
+        ],
+        "downlink": {"cloud_power_w": 0.1, "step_bits": 5e4},
+    } | changes
+
+
+def test_a_document_may_say_what_the_way_down_is_like():
+    problem = RoundProblem.from_json(document())
+    known = problem.downlink
+    assert known.edge_snr_hz == pytest.approx([0.1 * 1e-9 / 4e-21] * 2)
+    assert known.cell_snr_hz == pytest.approx([0.01 * 1e-8 / 4e-21, 0.01 * 1e-7 / 4e-21])
+    assert (known.edge_bits.tolist(), known.cell_bits.tolist()) == ([3e5, 0.0], [4e5, 0.0])
+    assert (known.cell_ues.tolist(), known.step_bits, known.model_bits) == ([2, 1], (5e4,), 1e6)
+    made = plan(problem, "full", certify=False)
+    everybody = np.ones(2, dtype=np.bool_)
+    assert made.broadcast_s == broadcast_time(known, everybody, 5e4, 5e6).seconds > 0
+    assert plan_to_json(problem, made, 0.0)["phases_s"]["broadcast"] == made.broadcast_s
+    assert RoundProblem.from_json(document(downlink={})).downlink.step_bits == (1e6,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"downlink": 3}, "downlink is 3; an object was wanted"),
+        ({"downlink": {"power": 1}}, "downlink.power is unknown; downlink may have cloud_power_w"),
+        ({"downlink": {"cloud_power_w": 0}}, "downlink.cloud_power_w is 0; a transmit power in W must be positive"),
+        ({"downlink": {"step_bits": -1}}, "downlink.step_bits is -1"),
+        ({"downlink": None}, r"edges\[0\].down_bits is given; that needs a downlink"),
+    ],
+)
+def test_faults_of_a_documents_way_down_are_named(changes, said):
+    with pytest.raises(ProblemError, match=said):
+        RoundProblem.from_json(document(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"edge_snr_hz": np.zeros(6)}, r"downlink.edge_snr_hz\[0\] is 0.0; a signal over noise density in Hz"),
+        ({"cell_bits": np.zeros(5)}, r"downlink.cell_bits has the shape \(5,\)"),
+        ({"cell_ues": np.full(6, 0.5)}, r"downlink.cell_ues\[0\] is 0.5"),
+        ({"model_bits": -1.0}, "downlink.model_bits is -1.0"),
+        ({"step_bits": ()}, "downlink.step_bits and message_bits have 0 and 1 entries"),
+    ],
+)
+def test_faults_of_arrays_are_named(changes, said):
+    with pytest.raises(ProblemError, match=said):
+        replace(paper_network(0, K=6, ues=4), downlink=downlink(**changes))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpfl.planning import plan as planned
 from hpfl.planning.documents import plan_to_json, problem_from_json
 from hpfl.planning.problem import Plan, RoundProblem
 from hpfl.planning.rules import ProblemError
@@ -246,6 +247,23 @@ def test_whatever_stands_in_a_place_is_read_or_refused_in_one_line(path, value):
         assert np.isfinite(array).all()
 
 
+def test_the_spectrum_is_fixed_unless_a_document_says_phased():
+    assert problem_from_json(example()).spectrum == "fixed"
+    assert problem_from_json({**example(), "spectrum": "phased"}).spectrum == "phased"
+    assert complaint({**example(), "spectrum": "shared"}) == 'spectrum is "shared"; it must be "fixed" or "phased"'
+
+
+def test_the_answer_of_a_phased_problem_says_when_edges_switch_and_what_its_bounds_cover():
+    problem = problem_from_json({**example(), "spectrum": "phased"})
+    made = planned(problem, "full")
+    answer = plan_to_json(problem, made, 0.0)
+    assert [edge["switch_s"] for edge in answer["edges"]] == made.switch_s.tolist()
+    assert answer["spectrum"] == "phased"
+    assert answer["bound_covers"] == "one switch"
+    assert 0 < answer["any_time_least_s"] <= answer["round_latency_s"]
+    assert sum(answer["phases_s"].values()) == pytest.approx(answer["round_latency_s"])
+
+
 def test_the_answer_has_exactly_the_documented_shape():
     nan = math.nan
     plan = Plan(
@@ -271,6 +289,7 @@ def test_the_answer_has_exactly_the_documented_shape():
         "objective": -1.25,
         "lower_bound": -1.5,
         "relative_gap": 0.125,
+        "phases_s": {"compute": 0.0, "access": 1.5, "backhaul": 0.5, "broadcast": 0.0},
         "exceeds_cap": False,
         "planning_s": 0.004,
         "edges": [

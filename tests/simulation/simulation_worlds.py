@@ -85,6 +85,7 @@ def make_world(
     cpu_hz=None,
     record=None,
     script=None,
+    spectrum="fixed",
 ):
     """A network of a few edges; `life` is a function from (fleet, streams) to a `Life`."""
     streams = Streams(seed)
@@ -138,6 +139,8 @@ def make_world(
         staleness_bound=staleness_bound,
         broadcast=broadcast,
         trigger=trigger,
+        spectrum=spectrum,
+        steady=coherence_s == 0,
     )
     parts = Parts(
         executor=executor,
@@ -164,6 +167,7 @@ def by_hand(
     must=None,
     ue_fails=None,
     edge_fails=None,
+    switch_s=None,
 ):
     """An interval with whole numbers: a link with `r` Hz at SNR 1 carries exactly `r` bit/s."""
     edge_of, K = np.asarray(edge_of), len(edge_bits)
@@ -194,6 +198,7 @@ def by_hand(
         edge_phase_s=unknown,
         latency_s=unknown,
         round_latency_s=np.nan,
+        switch_s=None if switch_s is None else np.asarray(switch_s, dtype=float),
         objective=0.0,
         lower_bound=0.0,
         relative_gap=0.0,

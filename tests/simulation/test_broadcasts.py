@@ -16,12 +16,14 @@ from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.path_losses import PathLoss
 from hpfl.network.sampling import Sampling
 from hpfl.planning.broadcast import broadcast_time
+from hpfl.reporting.checkpoint import load_latest, save_checkpoint
 from hpfl.simulation.roster import Life
 from hpfl.simulation.virtual_executor import Mishaps
 from hpfl.training import loop
 from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import play_round
+from hpfl.training.step_coding import CLOUD_CODEC
 
 
 def play(world, rounds):
@@ -44,6 +46,9 @@ def test_a_round_lasts_as_long_as_its_uploads_and_its_broadcast(clock):
     assert after[0].latency_s == pytest.approx(before[0].latency_s + after[0].broadcast_s)
     assert state.time_s == after[0].time_s == pytest.approx(before[0].time_s + after[0].broadcast_s)
     assert after[0].scheduled == before[0].scheduled
+    phases = after[0].compute_s, after[0].access_s, after[0].backhaul_s, after[0].broadcast_s
+    assert min(phases) > 0
+    assert sum(phases) == pytest.approx(after[0].latency_s)
     told = len(after[0].scheduled)
     assert after[0].downlink_bits == MODEL_BITS * (1 + told)
     assert (before[0].broadcast_s, before[0].downlink_bits, before[0].downlink_j) == (0.0, 0.0, 0.0)
@@ -208,6 +213,25 @@ def test_cells_that_share_the_band_wait_for_the_ue_that_is_disturbed_most():
     alone = seconds(1, 1.0)
     assert seconds(4, 1e-15) < alone < seconds(4, 1.0)
     assert seconds(4, 1e-15) < seconds(2, 1e-15) < alone
+
+
+@pytest.mark.parametrize("clock", ["round", "event"])
+def test_a_run_that_is_resumed_from_its_checkpoint_goes_on_to_the_same_bits(tmp_path, clock):
+    def world():
+        life = {"life": living(availability=TwoState(leave=0.3, come_back=0.5)), "loses_ues": True}
+        failing = {"mishaps": Mishaps(ue_failure=0.2)}
+        return charged(make_world(clock=clock, broadcast="all", **life, **failing), coded=True, ue_failure=0.2)
+
+    whole, first = world(), world()
+    state, records = play(whole, 6)
+    half, _ = play(first, 3)
+    save_checkpoint(tmp_path, half, fingerprint="x")
+    again = world()
+    again.state = load_latest(tmp_path, fingerprint="x").state
+    resumed, later = play(again, 3)
+    assert torch.equal(resumed.params, state.params)
+    assert [one.to_json() for one in later] == [one.to_json() for one in records[3:]]
+    assert CLOUD_CODEC in state.kept
 
 
 class Receivers:

@@ -171,3 +171,12 @@ def test_finer_codes_come_closer_to_the_plain_run():
 def test_codecs_that_cannot_be_are_refused_before_any_work(uplink, said):
     with pytest.raises(ConfigError, match=said):
         simulation(f"learning.uplink={uplink}")
+
+
+@pytest.mark.parametrize("system", ["fl", "hfl", "pfl", "shpfl"])
+def test_every_system_takes_codecs(system):
+    config = hpfl.load("quickstart", system=system, overrides=[*SMALL[1:7], "training.rounds=2", FEEDBACK])
+    made = build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
+    state = train(made.start, made.parts, made.settings, lambda state, record: True)
+    assert state.kept["codec"].any()
+    assert bool(state.kept["edge_codec"].any()) == config.network.backhaul

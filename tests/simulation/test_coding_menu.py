@@ -9,6 +9,11 @@ import torch
 import hpfl
 from hpfl.config import ConfigError
 from hpfl.data.sources import load_dataset
+from hpfl.learning import Uplink
+from hpfl.learning.codecs.menu import MENU
+from hpfl.learning.codecs.rounding import Rounding
+from hpfl.learning.codecs.sparse import Sparse
+from hpfl.learning.codecs.top_k import TopK
 from hpfl.planning import ProblemError
 from hpfl.planning.checking import PlanError, checked_answer
 from hpfl.planning.codings import Codings
@@ -29,7 +34,18 @@ SMALL = [
     "evaluation.test_samples=5",
     "planning.max_edges=4",
 ]
+_TENTH = TopK(Sparse(0.1))
+WIDE = (*MENU, Uplink.of([("top-k", _TENTH)]), Uplink.of([("top-k", _TENTH), ("rounding", Rounding(8))]))
+"""The menu, and codings that feed errors back."""
 AUTO = ["learning.uplink=auto", "planning.planner=coding_planners:in_turn"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def wide():
+    """These runs choose from the wide menu."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("hpfl.assembly.MENU", WIDE)
+        yield
 
 
 def simulation(*overrides):
@@ -38,7 +54,7 @@ def simulation(*overrides):
 
 
 @pytest.fixture(scope="module")
-def seen():
+def seen(wide):
     made = simulation()
     return made, made.parts.executor.observe(made.start)
 
@@ -51,7 +67,7 @@ def test_the_noise_that_is_foretold_is_that_of_the_coded_updates(weighting):
         update=observation.pending, importance=observation.importance, remembered=Remembered(observation.kept, {})
     )
     here = {"members": observation.links.members, "edge_of": observation.links.edge_of_ue}
-    for entry in (1, 2):
+    for entry in range(1, len(MENU)):
         found = []
         for seed in range(12):
             learners = replace(made.parts.executor.learners, streams=Streams(seed))
@@ -64,10 +80,12 @@ def test_the_noise_that_is_foretold_is_that_of_the_coded_updates(weighting):
 
 def test_more_bits_add_less_noise_and_all_of_them_none(seen):
     noise = seen[1].codings.noise
-    assert noise.shape == (4, 5)
+    assert noise.shape == (4, len(WIDE))
+    bits = np.array(seen[1].codings.ue_bits[: len(MENU)])
+    assert (np.diff(bits) < 0).all()
+    assert (np.diff(noise[:, : len(MENU)], axis=1) > 0).all()
     assert not noise[:, 0].any()
-    assert (noise[:, 1] < noise[:, 2]).all()
-    assert (noise[:, 3:] > 0).all()
+    assert (noise[:, len(MENU) :] > 0).all()
 
 
 def test_bits_of_the_menu_are_those_of_its_chains(seen):
@@ -78,14 +96,14 @@ def test_bits_of_the_menu_are_those_of_its_chains(seen):
 
 
 def test_a_float_for_each_entry_goes_with_every_sketch(seen):
-    config = hpfl.load("quickstart", overrides=[*SMALL, "planning.planner=fastest"])
+    config = hpfl.load("quickstart", overrides=[*SMALL, "planning.planner=fastest-v1"])
     plain = build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
     more = seen[1].spent_bits - plain.parts.executor.observe(plain.start).spent_bits
-    assert more == (24 + 4) * 5 * 32
+    assert more == (24 + 4) * len(WIDE) * 32
 
 
 def test_the_coding_of_a_plan_is_carried_out_as_planned():
-    made, records = simulation("training.rounds=6"), []
+    made, records = simulation(f"training.rounds={len(WIDE) + 1}"), []
     plans = []
 
     def planner(problem, memory, stream):
@@ -99,10 +117,10 @@ def test_the_coding_of_a_plan_is_carried_out_as_planned():
         made.settings,
         lambda s, record: records.append(record) or True,
     )
-    assert [plan.coding for plan, _ in plans] == [0, 1, 2, 3, 4, 0]
+    assert [plan.coding for plan, _ in plans] == [*range(len(WIDE)), 0]
     for (plan, problem), record in zip(plans, records, strict=True):
         menu = problem.codings
-        sketches = (24 + 4) * (64 + 5) * 32
+        sketches = (24 + 4) * (64 + len(WIDE)) * 32
         assert record.uplink_bits - sketches == 24 * menu.ue_bits[plan.coding] + 4 * menu.edge_bits[plan.coding]
         assert record.latency_s - problem.overhead_s == pytest.approx(plan.round_latency_s, rel=1e-9)
     assert state.kept["codec"].any()
@@ -128,8 +146,8 @@ def test_a_plan_names_an_entry_that_is_there_and_its_times_are_of_its_bits(seen)
     stream = made.parts.streams.at("planning", 0)
     plan, memory = made.parts.planner(problem, {"turn": 2}, stream)
     assert checked_answer((plan, memory), problem, "it")[0].coding == 2
-    for wrong in (-1, 5, None):
-        with pytest.raises(PlanError, match=r"names the coding .*; wanted a whole number from 0 to 4"):
+    for wrong in (-1, len(WIDE), None):
+        with pytest.raises(PlanError, match=rf"names the coding .*; wanted a whole number from 0 to {len(WIDE) - 1}"):
             checked_answer((replace(plan, coding=wrong), memory), problem, "it")
     with pytest.raises(PlanError):
         checked_answer((replace(plan, coding=1), memory), problem, "it")

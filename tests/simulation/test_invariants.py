@@ -31,8 +31,12 @@ def any_plan(chosen, shares):
         weights = 0.05 + stream.uniform(problem.num_ues + problem.num_edges, start=problem.num_edges) ** shares
         ue_hz = np.where(scheduled[problem.edge_of_ue], weights[: problem.num_ues], 0.0)
         edge_hz = np.where(scheduled, weights[problem.num_ues :], 0.0)
-        fit = problem.bandwidth_hz * (1 - 1e-12) / (ue_hz.sum() + edge_hz.sum())
-        plan = plan_with_bandwidth(problem, scheduled, (ue_hz * fit, edge_hz * fit), planner="any")
+        most_hz = problem.bandwidth_hz * (1 - 1e-12)
+        phased = problem.spectrum == "phased"
+        hz = (ue_hz, edge_hz) if phased else (np.concatenate([ue_hz, edge_hz]),)
+        ue_hz, edge_hz = np.split(np.concatenate([one * most_hz / one.sum() for one in hz]), [ue_hz.size])
+        switch = "one" if phased else None
+        plan = plan_with_bandwidth(problem, scheduled, (ue_hz, edge_hz), planner="any", switch=switch)
         return replace(plan, exceeds_cap=bool(scheduled.sum() > problem.most_edges)), memory
 
     return planner
@@ -57,6 +61,7 @@ class Rounds(RuleBasedStateMachine):
         fraction=st.sampled_from([1.0, 0.5]),
         max_edges=st.sampled_from([1, 1, 2]),
         downlink=st.sampled_from(["free", "charged", "coded"]),
+        spectrum=st.sampled_from(["fixed", "phased"]),
     )
     def begin(self, seed, edges, clock, trigger, broadcast, deadline_s, coherence_s, **life):
         def lives(fleet, streams):
@@ -85,6 +90,7 @@ class Rounds(RuleBasedStateMachine):
             life=lives,
             mishaps=Mishaps(ue_failure=life["ue_failure"], edge_failure=life["edge_failure"]),
             loses_ues=True,
+            spectrum=life["spectrum"],
         )
         if life["downlink"] != "free":
             charged(self.world, ue_failure=life["ue_failure"], coded=life["downlink"] == "coded")

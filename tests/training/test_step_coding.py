@@ -9,12 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpfl.learning.coding import Travelling
 from hpfl.learning.uplink import Uplink
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings, step
 from hpfl.training.combine import Combined
 from hpfl.training.state import EdgeUpdate, initial_state
-from hpfl.training.step_coding import CLOUD_CODEC, StepCoding
+from hpfl.training.step_coding import CLOUD_CODEC, StepCoding, StepEntries
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "learning"))
 from uplink_steps import Largest, Rounding
@@ -95,9 +96,9 @@ def test_a_coding_that_keeps_nothing_leaves_what_another_has_kept():
     arrivals = [update(0, 1), update(2, 2)]
     menu = settings_of(coding_of(LARGEST, ROUNDING))
     state = start()
-    first = step(state, arrivals, menu, coding=0)
+    first = step(state, arrivals, menu, codings=StepEntries(0, 0))
     state = state.but(round=1, params=first.params, kept=first.kept)
-    second = step(state, arrivals, menu, coding=1)
+    second = step(state, arrivals, menu, codings=StepEntries(1, 1))
     assert torch.equal(second.kept[CLOUD_CODEC], first.kept[CLOUD_CODEC])
 
 
@@ -124,7 +125,7 @@ def test_only_what_travels_is_coded():
     arrivals = [update(0, 1), update(2, 2)]
     for one in arrivals:
         one.update[1::2] = 0.0
-    coding = coding_of(ROUNDING, places=places, num_travelling=P // 2)
+    coding = coding_of(ROUNDING, travelling=Travelling(places), num_travelling=P // 2)
     moved = step(start(), arrivals, settings_of(coding))
     assert torch.equal(moved.params[1::2], start().params[1::2])
     assert not torch.equal(moved.params[::2], start().params[::2])
@@ -138,7 +139,7 @@ def test_a_receiver_that_decodes_every_step_holds_the_cloud_s_model_to_the_last_
     state, receiver = start(), start().params
     for number, count in enumerate(counts):
         arrivals = [update(member, seed + 10 * number + member) for member in range(count)]
-        moved = step(state, arrivals, menu, coding=entry, scale=0.7)
+        moved = step(state, arrivals, menu, codings=StepEntries(entry, entry), scale=0.7)
         receiver = receiver if moved.sent is None else moved.sent.taken_by(receiver)
         state = state.but(round=number + 1, params=moved.params, kept={**state.kept, **moved.kept})
         assert torch.equal(receiver, state.params)
@@ -150,3 +151,12 @@ def test_bits_are_known_beforehand(chain):
     assert coding.step_bits == (float(chain.bits(P, 32)),) == coding.message_bits
     assert coding.model_bits == 32.0 * P
     assert coding_of(chain, forwards=False).message_bits == (np.inf,)
+
+
+def test_a_step_may_be_coded_by_another_entry_than_uploads_were():
+    arrivals, menu = [update(0, 1), update(2, 2)], settings_of(coding_of(LARGEST, Uplink(), ROUNDING))
+    forwarded = step(start(), arrivals, menu, codings=StepEntries(0, 1))
+    assert len(forwarded.sent.messages) == 2  # fewer bits than the model, which the second entry would send
+    assert forwarded.bits == 2 * (LARGEST.bits(P, 32) + 32)
+    coded = step(start(), arrivals, menu, codings=StepEntries(1, 2))
+    assert coded.bits == ROUNDING.bits(P, 32)

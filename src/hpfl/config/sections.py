@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from hpfl.arrays import IntArray
 from hpfl.config.fields import Auto, DistributionSpec, check_distribution, key
@@ -225,10 +225,13 @@ class PlanningConfig(RenewedSection):
     script = old_key("planning.script")
     staleness_price = old_key("planning.staleness_price")
 
+    _hearing_is_free: bool = PrivateAttr(default=True)  # and uploads are whole, so that sketches are small beside them
+
     @property
     def sketches(self) -> bool:
         """Whether UEs send sketches of their updates before a round is planned."""
-        wanted = self.importance == "sketch" or PLANNERS.part(self.planner).traits["sketches"]
+        asks = PLANNERS.part(self.planner).traits["sketches"]
+        wanted = self.importance == "sketch" or (self._hearing_is_free if asks == "free" else asks)
         return bool(self.sketch_size > 0 and wanted)
 
     @field_validator("phi")

@@ -16,7 +16,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
-from hpfl.config.uplinks import check_auto, check_order
+from hpfl.config.uplinks import AUTO, check_auto, check_order, num_codecs
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
 from hpfl.learning import OBJECTIVES
@@ -131,6 +131,13 @@ class Config(Section):
                 f'learning.dtype is "{dtype}"; learning.method_options.gradient = "{gradient}" takes differences of '
                 'gradients, which such few digits do not carry: give "float32", or the gradient "exact"'
             )
+        return self
+
+    @model_validator(mode="after")
+    def _hearing_known(self) -> "Config":
+        codecs = num_codecs(rows_of(LearningConfig)["uplink"].chosen(self.learning.uplink))
+        whole = not codecs and self.learning.uplink != AUTO
+        self.planning._hearing_is_free = self.network.downlink == "free" and whole
         return self
 
     @model_validator(mode="after")

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, replace
 
-from hpfl.assembly import cloud_settings, make_radio, menu_on_air, start_state, torch_dtype
+from hpfl.assembly import arrivals_projection, cloud_settings, make_radio, menu_on_air, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -72,6 +72,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             streams=streams,
             stopwatch=time.perf_counter,
             columns=summary_columns(experiment.metrics),
+            projection=arrivals_projection(config, experiment.sending.spec.num_parameters, params.device),
         ),
         settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(pending=nothing),

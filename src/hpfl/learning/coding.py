@@ -53,6 +53,12 @@ class Travelling:
             rows = left if kept is None else torch.cat([left.to(kept), kept[:, used:]], 1)
         return self._whole(arrived, updates), rows
 
+    def message(self, chain: Uplink, update: Tensor, kept: Tensor | None, draws: Draws) -> bytes:
+        """The bytes of one update [1, P] that is coded as `coded` does it, which draws the same when it is done again."""
+        own = self._own(update)
+        used = chain.numbers_kept(own.shape[1])
+        return chain.to_bytes(own[0], _first(kept, own, used)[0], draws)[0]
+
     def variance(self, chains: tuple[Uplink, ...], updates: Tensor, kept: Tensor | None, draws: Draws) -> Tensor:
         """What each chain would add to updates [u, P], [u, C] in float64: `E |arrived - (u + e)|^2`."""
         own = self._own(updates)

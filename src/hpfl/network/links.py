@@ -32,6 +32,7 @@ class Links:
     ue_bits: FloatArray = field(metadata=PER_UE)
     compute_s: FloatArray = field(metadata=PER_UE)
     ue_energy_j: FloatArray | None = field(default=None, metadata=PER_UE)
+    compute_j: FloatArray | None = field(default=None, metadata=PER_UE)
 
     def __post_init__(self) -> None:
         if self.members is _POSITIONS:

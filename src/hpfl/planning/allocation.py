@@ -6,7 +6,7 @@ from hpfl.arrays import BoolArray, FloatArray
 from hpfl.network.latency import upload_s as seconds_to_send
 from hpfl.network.links import Links
 from hpfl.planning.link_curve import LN2, energy_nats
-from hpfl.planning.problem import Allocation, Plan, RoundProblem, Times
+from hpfl.planning.problem import Allocation, Certificate, Plan, RoundProblem, Times
 from hpfl.planning.spectrum import Switch, backhaul_starts_s, switch_times
 
 
@@ -90,9 +90,18 @@ def _at_budget(links: Links, energy_j: FloatArray, bandwidth_hz: FloatArray) -> 
 
 
 def finish_plan(
-    problem: RoundProblem, allocation: Allocation, planner: str, *, lower_bound: float, exceeds_cap: bool = False
+    problem: RoundProblem,
+    allocation: Allocation,
+    planner: str,
+    *,
+    lower_bound: float,
+    exceeds_cap: bool = False,
+    covers: Certificate = "any bandwidth over time",
 ) -> Plan:
-    """The plan of an allocation, with P2's objective and its gap to a bound that no plan can beat."""
+    """The plan of an allocation, with P2's objective and its gap to a bound that no plan can beat.
+
+    Where the band may be shared anew in each phase, `covers` says which bandwidths over time the bound speaks of.
+    """
     scheduled, latency_s = allocation.scheduled, allocation.round_latency_s
     objective = problem.objective(scheduled, latency_s)
     lower_bound = min(lower_bound, objective)
@@ -104,4 +113,5 @@ def finish_plan(
         lower_bound=lower_bound,
         relative_gap=(objective - lower_bound) / scale if scale > 0 else 0.0,
         exceeds_cap=exceeds_cap,
+        bound_covers="fixed" if problem.spectrum == "fixed" else covers,
     )

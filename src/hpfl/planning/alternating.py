@@ -6,7 +6,7 @@ from hpfl.planning.allocation import finish_plan
 from hpfl.planning.moves import alternate
 from hpfl.planning.problem import Memory, Plan, RoundProblem
 from hpfl.planning.set_choice import Incumbent, SetChoice, task_of
-from hpfl.planning.set_plans import quick_bound
+from hpfl.planning.set_plans import over_time, quick_bound
 from hpfl.rng import Stream
 
 _TIE = 1e-6  # share of the values that the latency weighs at rho = 1, where it breaks ties
@@ -16,7 +16,7 @@ def alternating_plan(problem: RoundProblem, memory: Memory, stream: Stream) -> t
     """Add, drop and swap edges, each scored with exact bandwidth (P4), until no move improves the objective."""
     best = Incumbent(_with_ties_broken(task_of(problem)))
     alternate(best)
-    return finish_plan(problem, best.best, "alternating", lower_bound=quick_bound(problem)), memory
+    return finish_plan(problem, over_time(problem, best.best), "alternating", lower_bound=quick_bound(problem)), memory
 
 
 def _with_ties_broken(task: SetChoice) -> SetChoice:

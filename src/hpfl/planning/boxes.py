@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
-from hpfl.planning.hops import Tables, hops_of
+from hpfl.planning.hops import HopLines, hops_of
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import Load, load_of
 from hpfl.planning.problem import RoundProblem
@@ -84,7 +84,7 @@ def _all_of(choices: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, F
 class BoxTable:
     """Lines of every hop with the corners of all boxes: seconds [hops, corners, boxes], Hz [corners, boxes, edges]."""
 
-    tables: Tables
+    tables: HopLines
     corners_s: FloatArray
     corners_hz: tuple[FloatArray, ...]
     usable: BoolArray  # [boxes, edges]: may finish before the box ends
@@ -104,7 +104,7 @@ def tabulated(problem: RoundProblem, allowed: BoolArray, boxes: Boxes) -> BoxTab
         usable &= lines.usable[at]
         num_ues += load.ues.size
     return BoxTable(
-        tables=Tables(tuple(hops), problem.bandwidth_hz),
+        tables=HopLines(tuple(hops), problem.bandwidth_hz),
         corners_s=corners_s,
         corners_hz=tuple(corners_hz),
         usable=usable,

@@ -14,12 +14,12 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.downlink import Powers, servers_j
 from hpfl.network.latency import rate_bps
-from hpfl.planning.multicast import CLOSE, Shared, together
+from hpfl.planning.multicast import CLOSE, OnAir, together
 from hpfl.planning.shared_cells import SharedCells, shared
 from hpfl.records import PER_EDGE
 
 if TYPE_CHECKING:
-    from hpfl.planning.problem import Plan
+    from hpfl.planning.problem import Plan, RoundProblem
 
 _QUICK = 1e-4
 SHARE_BITS = 32
@@ -52,9 +52,10 @@ class Downlink:
     numbers: IntArray | None = field(default=None, metadata=PER_EDGE)
     sharing: SharedCells | None = None
 
-    def step(self, num_arrivals: int, coding: int = 0) -> float:
+    def step(self, num_arrivals: int, coding: int = 0, step_coding: int | None = None) -> float:
         """Bits of the step that so many updates make: none, as many messages forwarded, coded anew, or the model."""
-        return cheapest_step(num_arrivals, self.step_bits[coding], self.message_bits[coding], self.model_bits)
+        own = self.step_bits[coding if step_coding is None else step_coding]
+        return cheapest_step(num_arrivals, own, self.message_bits[coding], self.model_bits)
 
 
 def cheapest_step(num_arrivals: int, step_bits: float, message_bits: float, model_bits: float) -> float:
@@ -149,8 +150,18 @@ def broadcast_seconds(
 
 def foreseen(plan: "Plan", downlink: Downlink, hears: BoolArray, bandwidth_hz: float) -> "Plan":
     """The plan with the seconds that its broadcast will take, if all it has scheduled arrive and `hears` hear."""
-    step_bits = downlink.step(int(plan.scheduled.sum()), getattr(plan, "coding", 0))
+    step_bits = downlink.step(int(plan.scheduled.sum()), plan.coding, plan.step_coding)
     return replace(plan, broadcast_s=broadcast_time(downlink, hears, step_bits, bandwidth_hz).seconds)
+
+
+def foretold(problem: "RoundProblem", plan: "Plan") -> "Plan":
+    """The plan with the seconds of its broadcast to those that it wishes to hear, where the way down is known."""
+    if problem.downlink is None:
+        return plan
+    hears = plan.scheduled
+    if plan.broadcast == "all":
+        hears = np.ones_like(plan.scheduled) if plan.hears is None else plan.hears
+    return foreseen(plan, problem.downlink, hears, problem.bandwidth_hz)
 
 
 def _multicasts(downlink: Downlink, hears: BoolArray, step_bits: FloatArray) -> _Multicasts:
@@ -164,7 +175,7 @@ def _multicasts(downlink: Downlink, hears: BoolArray, step_bits: FloatArray) -> 
     return _Multicasts(hears, cloud, np.where(hears, own, 0.0), whole)
 
 
-def _on_air(downlink: Downlink, bits: FloatArray, bandwidth_hz: float, *, close: float = CLOSE) -> Shared:
+def _on_air(downlink: Downlink, bits: FloatArray, bandwidth_hz: float, *, close: float = CLOSE) -> OnAir:
     """The cells' multicasts: each on a band of its own, or groups of cells."""
     if downlink.sharing is None:
         return together(bits, np.broadcast_to(downlink.cell_snr_hz, bits.shape), bandwidth_hz, close=close)

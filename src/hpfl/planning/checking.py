@@ -64,9 +64,13 @@ def _faults(answer: object, problem: RoundProblem) -> Iterator[str]:
 def _wrong_coding(problem: RoundProblem, plan: Plan) -> str:
     """What is wrong with the entry of the menu; nothing, where it is there."""
     most = 1 if problem.codings is None else len(problem.codings)
-    if isinstance(plan.coding, int) and 0 <= plan.coding < most:
-        return ""
-    return f"names the coding {plan.coding!r}; wanted a whole number from 0 to {most - 1}"
+    for name, entry in (
+        ("coding", plan.coding),
+        ("step_coding", plan.coding if plan.step_coding is None else plan.step_coding),
+    ):
+        if not isinstance(entry, int) or not 0 <= entry < most:
+            return f"names the {name} {entry!r}; wanted a whole number from 0 to {most - 1}"
+    return ""
 
 
 def _told(value: object) -> str:

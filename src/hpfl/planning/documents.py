@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
+from hpfl.planning.downlink_rules import DOWN_BITS, downlink_from_json
+from hpfl.planning.edge_lists import CODING_NOISE, codings_from_json, edge_lists
 from hpfl.planning.ordering import by_edge
 from hpfl.planning.problem import Plan, RoundProblem
 from hpfl.planning.rules import (
@@ -27,25 +29,30 @@ from hpfl.planning.rules import (
 
 JsonObject = dict[str, Any]
 
-_EDGE_OPTIONAL = frozenset({"id", "bits", "staleness", "noise_w_per_hz", "sketch"})
-_UE_OPTIONAL = frozenset({"id", "bits", "noise_w_per_hz", "energy_j"})
+_EDGE_OPTIONAL = frozenset({"id", "bits", "staleness", "noise_w_per_hz", "sketch", DOWN_BITS, CODING_NOISE})
+_UE_OPTIONAL = frozenset({"id", "bits", "noise_w_per_hz", "energy_j", DOWN_BITS})
 
 
 def problem_from_json(source: str | bytes | Mapping[str, Any]) -> RoundProblem:
     """The round problem a JSON text (or the object parsed from it) describes; `ProblemError` names what is wrong."""
     top = _parse(source) if isinstance(source, str | bytes) else dict(source)
-    _check_rows([top], frozenset(TOP_FIELDS) | {"edges", "spectrum"}, frozenset({"spectrum"}), lambda _: "")
+    optional = frozenset({"spectrum", "downlink", "codings"})
+    _check_rows([top], frozenset(TOP_FIELDS) | {"edges"} | optional, optional, lambda _: "")
     numbers = {key: _number(top, key, field) for key, field in TOP_FIELDS.items()}
     edges = _list_of_rows(top["edges"], "edges")
-    _check_rows(edges, frozenset(EDGE_FIELDS) | {"id", "ues", "sketch"}, _EDGE_OPTIONAL, _edge_place)
+    _check_rows(edges, frozenset(EDGE_FIELDS) | {"ues"} | _EDGE_OPTIONAL, _EDGE_OPTIONAL, _edge_place)
     groups = [_list_of_rows(edge["ues"], f"edges[{k}].ues") for k, edge in enumerate(edges)]
     ues = list(chain.from_iterable(groups))
     first = np.concatenate(([0], np.cumsum([len(group) for group in groups])))
     ue_place = _ue_places(first)
-    _check_rows(ues, frozenset(UE_FIELDS) | {"id"}, _UE_OPTIONAL, ue_place)
+    _check_rows(ues, frozenset(UE_FIELDS) | {"id", DOWN_BITS}, _UE_OPTIONAL, ue_place)
     problem = _assemble(numbers, edges, ues, first=first, ue_place=ue_place)
     spectrum = known_spectrum(top.get("spectrum", "fixed"))
-    return problem if spectrum == "fixed" else replace(problem, spectrum=spectrum, trusted=True)
+    places, model_bits = (_edge_place, ue_place), numbers["model_bits"]
+    down = downlink_from_json(top.get("downlink"), problem.links, (edges, ues), places=places, model_bits=model_bits)
+    menu = codings_from_json(top.get("codings"), edges, problem.importance)
+    links = problem.links if menu is None else problem.links.carrying(menu.ue_bits[0], menu.edge_bits[0])
+    return replace(problem, spectrum=spectrum, downlink=down, codings=menu, links=links, trusted=True)
 
 
 def _assemble(
@@ -73,7 +80,7 @@ def _assemble(
         ue_bits=ue["bits"],
         compute_s=ue["compute_s"],
         ue_energy_j=_energies(ues, ue_place),
-        sketches=_sketches(edges),
+        sketches=edge_lists(edges, "sketch", SKETCH),
         edge_ids=_ids(edges, np.array([0, len(edges)]), _edge_place),
         ue_ids=_ids(ues, first, ue_place),
         trusted=True,  # column by column, with places of the document
@@ -176,23 +183,6 @@ def _energies(ues: list[JsonObject], place: PlaceName) -> FloatArray | None:
     return energy_j
 
 
-def _sketches(edges: list[JsonObject]) -> FloatArray | None:
-    if not any("sketch" in edge for edge in edges):
-        return None
-    for k, edge in enumerate(edges):
-        if "sketch" not in edge:
-            raise ProblemError(f"edges[{k}].sketch is missing; either every edge has a sketch or none")
-        if not isinstance(edge["sketch"], list) or not edge["sketch"]:
-            raise ProblemError(f"edges[{k}].sketch is {shown(edge['sketch'])}; a list of numbers was wanted")
-    length = len(edges[0]["sketch"])
-    for k, edge in enumerate(edges):
-        if len(edge["sketch"]) != length:
-            raise ProblemError(f"edges[{k}].sketch has {len(edge['sketch'])} entries; edges[0].sketch has {length}")
-    flat = list(chain.from_iterable(edge["sketch"] for edge in edges))
-    entries = column(flat, SKETCH, lambda i: f"edges[{i // length}].sketch[{i % length}]")
-    return entries.reshape(len(edges), length)
-
-
 def _ids(rows: list[JsonObject], first: IntArray, place: PlaceName) -> tuple[str, ...]:
     """Ids, by default a row's position among its siblings; rows `first[j]:first[j+1]` are siblings and must differ."""
     ids = [row.get("id") for row in rows]
@@ -247,19 +237,32 @@ def plan_to_json(problem: RoundProblem, plan: Plan, planning_s: float) -> dict[s
         strict=True,
     )
     keys = ("id", "scheduled", "latency_s", "edge_phase_s", "bandwidth_hz")
+    edges = [dict(zip(keys, row, strict=True)) for row in edge_rows]
+    if plan.switch_s is not None:
+        edges = [row | {"switch_s": at_s} for row, at_s in zip(edges, _nullable(plan.switch_s), strict=True)]
     ues = _ue_rows(problem, plan, first)
     return {
         "planner": plan.planner,
         "scheduled": [name for name, chosen in zip(problem.names, plan.scheduled, strict=True) if chosen],
         "round_latency_s": float(plan.round_latency_s),
+        **({} if problem.codings is None else {"coding": plan.coding}),
         "objective": float(plan.objective),
         "lower_bound": _finite(plan.lower_bound),
         "relative_gap": _finite(plan.relative_gap),
         "exceeds_cap": bool(plan.exceeds_cap),
+        "phases_s": plan.phases_s,
         "planning_s": float(planning_s),
-        "edges": [
-            dict(zip(keys, row, strict=True)) | {"ues": ues[first[k] : first[k + 1]]} for k, row in enumerate(edge_rows)
-        ],
+        **({} if problem.spectrum == "fixed" else _over_time(plan)),
+        "edges": [row | {"ues": ues[first[k] : first[k + 1]]} for k, row in enumerate(edges)],
+    }
+
+
+def _over_time(plan: Plan) -> JsonObject:
+    """What there is to say of a plan that may share the band anew in each phase."""
+    return {
+        "spectrum": "phased",
+        "bound_covers": plan.bound_covers,
+        "any_time_least_s": float(plan.any_time_least_s),
     }
 
 

@@ -34,7 +34,7 @@ def hop_seconds(problem: RoundProblem, allocation: Allocation) -> tuple[float, .
 
 
 @dataclass(frozen=True)
-class Tables:
+class HopLines:
     """Certified lines below every edge's need in each hop (see `Lines`), and the band that they share."""
 
     hops: tuple[Lines, ...]

@@ -77,28 +77,40 @@ class _Ranking:
 def bound_nodes(knapsack: Knapsack, nodes: Nodes, cutoff: float) -> Bounded:
     """Raise every node's bound by the best prices; a node is left as soon as its bound reaches `cutoff`."""
     bounded = _bound_at(knapsack, nodes, cutoff)
-    for step in _TILTS if len(knapsack.ends_hz) > 1 and len(nodes) else ():
-        tilt = bounded.nodes.tilt + step * bounded.lean
-        bounded = _better(bounded, _bound_at(knapsack, replace(bounded.nodes, tilt=tilt), cutoff))
-        if (bounded.nodes.bound >= cutoff).all():
+    if len(knapsack.ends_hz) == 1:
+        return bounded
+    for step in _TILTS:
+        open_ = np.flatnonzero(bounded.nodes.bound < cutoff)
+        if not open_.size:
             break
+        some = bounded.nodes.rows(open_)
+        some = replace(some, tilt=some.tilt + step * bounded.lean[open_])
+        bounded = _better(bounded, open_, _bound_at(knapsack, some, cutoff))
     return bounded
 
 
-def _better(one: Bounded, other: Bounded) -> Bounded:
-    """Of each node the tighter bound and what came with it, and what both say of edges."""
-    wins = other.reached > one.reached
-    nodes = Nodes.choose(wins, other.nodes, one.nodes)
-    rows = wins[:, None]
+def _better(one: Bounded, where: IntArray, other: Bounded) -> Bounded:
+    """With the tighter of two bounds for the nodes `where`, and what both say of their edges."""
+    wins = other.reached > one.reached[where]
+    at = where[wins]
+    if_left, if_taken = one.if_left.copy(), one.if_taken.copy()
+    if_left[where] = np.maximum(if_left[where], other.if_left)
+    if_taken[where] = np.maximum(if_taken[where], other.if_taken)
     return Bounded(
-        replace(nodes, bound=np.maximum(one.nodes.bound, other.nodes.bound)),
-        np.where(rows, other.over, one.over),
-        np.where(rows, other.within, one.within),
-        np.maximum(one.if_left, other.if_left),
-        np.maximum(one.if_taken, other.if_taken),
-        np.maximum(one.reached, other.reached),
-        np.where(wins, other.lean, one.lean),
+        one.nodes.with_rows(at, other.nodes.rows(wins)),
+        _put(one.over, at, other.over[wins]),
+        _put(one.within, at, other.within[wins]),
+        if_left,
+        if_taken,
+        _put(one.reached, at, other.reached[wins]),
+        _put(one.lean, at, other.lean[wins]),
     )
+
+
+def _put(values: NDArray[Any], at: IntArray, others: NDArray[Any]) -> NDArray[Any]:
+    values = values.copy()
+    values[at] = others
+    return values
 
 
 def _bound_at(knapsack: Knapsack, nodes: Nodes, cutoff: float) -> Bounded:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
-from hpfl.planning.hops import Tables, hop_seconds, hops_of
+from hpfl.planning.hops import HopLines, hop_seconds, hops_of
 from hpfl.planning.lines import Lines, tangents
 from hpfl.planning.load import Load, load_of
 from hpfl.planning.problem import RoundProblem
@@ -37,10 +37,10 @@ def alternate(best: Incumbent) -> None:
     descend(best, most_moves=MOST_MOVES)
 
 
-def tables_around(task: SetChoice, seconds: tuple[float, ...]) -> Tables:
+def tables_around(task: SetChoice, seconds: tuple[float, ...]) -> HopLines:
     """Lines that touch around a deadline of each hop, and one so late that every edge has its own."""
     hops = zip(hops_of(task.problem), seconds, strict=True)
-    return Tables(tuple(_lines_around(task, hop, latency_s) for hop, latency_s in hops), task.problem.bandwidth_hz)
+    return HopLines(tuple(_lines_around(task, hop, latency_s) for hop, latency_s in hops), task.problem.bandwidth_hz)
 
 
 def _lines_around(task: SetChoice, hop: RoundProblem, latency_s: float) -> Lines:
@@ -122,7 +122,7 @@ def _moves(best: Incumbent) -> Iterator[BoolArray]:
         yield moved[:-1]
 
 
-def _candidates(best: Incumbent, tables: Tables) -> tuple[IntArray, IntArray]:
+def _candidates(best: Incumbent, tables: HopLines) -> tuple[IntArray, IntArray]:
     """Edges that may leave and may enter, the least and the most worth their Hz; one past the last stands for none."""
     task, scheduled = best.task, best.best.scheduled
     score, price = task.values, task.latency_weight * best.best.price_s_per_hz / len(tables.hops)
@@ -134,7 +134,7 @@ def _candidates(best: Incumbent, tables: Tables) -> tuple[IntArray, IntArray]:
     return np.append(leaving, score.size), np.append(entering, score.size)
 
 
-def _move_costs(best: Incumbent, tables: Tables, leaving: IntArray, entering: IntArray) -> FloatArray:
+def _move_costs(best: Incumbent, tables: HopLines, leaving: IntArray, entering: IntArray) -> FloatArray:
     """A bound on the objective after each move, by edge that leaves and edge that enters; infinite if not allowed."""
     task, scheduled = best.task, best.best.scheduled
     seconds = sum(_move_seconds(lines, scheduled, (leaving, entering), tables.bandwidth_hz) for lines in tables.hops)

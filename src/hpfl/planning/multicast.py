@@ -21,14 +21,14 @@ _LEAST_RATIO = 1e-100
 _FIT = 3e-12  # kept free of the band, so that a sum in any order stays within it
 
 
-class Shared(NamedTuple):
+class OnAir(NamedTuple):
     """Seconds [...] that cells take which share a band, and the Hz of each [..., K]; none for one that is silent."""
 
     seconds: FloatArray
     hz: FloatArray
 
 
-def together(bits: FloatArray, snr_hz: FloatArray, bandwidth_hz: float, *, close: float = CLOSE) -> Shared:
+def together(bits: FloatArray, snr_hz: FloatArray, bandwidth_hz: float, *, close: float = CLOSE) -> OnAir:
     """When cells [..., K] are through that send `bits` (0: silent) over all of the band, split in the best way.
 
     The Hz add up to the band but for a relative difference of `close`.
@@ -39,7 +39,7 @@ def together(bits: FloatArray, snr_hz: FloatArray, bandwidth_hz: float, *, close
     floor_s = least_s.max(axis=-1, initial=0.0)
     slack_s = _slack(least_s, safe_hz, floor_s, bandwidth_hz * (1.0 - _FIT), close)
     seconds = np.where(sends.any(axis=-1), floor_s + slack_s, 0.0)
-    return Shared(seconds, _hz(least_s, safe_hz, floor_s, slack_s)[0])
+    return OnAir(seconds, _hz(least_s, safe_hz, floor_s, slack_s)[0])
 
 
 def _hz(

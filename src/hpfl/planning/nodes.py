@@ -56,16 +56,6 @@ class Nodes:
         """The nodes of both."""
         return Nodes(**{name: np.concatenate([column, getattr(second, name)]) for name, column in vars(first).items()})
 
-    @staticmethod
-    def choose(first: BoolArray, one: "Nodes", other: "Nodes") -> "Nodes":
-        """Rows of one where `first`, of the other elsewhere."""
-        return Nodes(
-            **{
-                name: np.where(first.reshape(-1, *[1] * (column.ndim - 1)), column, getattr(other, name))
-                for name, column in vars(one).items()
-            }
-        )
-
     def __len__(self) -> int:
         return self.cell.size
 
@@ -76,6 +66,13 @@ class Nodes:
     def rows(self, index: IntArray | BoolArray) -> "Nodes":
         """The chosen rows."""
         return Nodes(**{name: column[index] for name, column in vars(self).items()})
+
+    def with_rows(self, index: IntArray, rows: "Nodes") -> "Nodes":
+        """The nodes with others in these rows."""
+        columns = {name: column.copy() for name, column in vars(self).items()}
+        for name, column in columns.items():
+            column[index] = getattr(rows, name)
+        return Nodes(**columns)
 
     def decide(self, take: BoolArray, bar: BoolArray) -> "Nodes":
         """Take and bar more edges, and what the limits then leave no choice about; contradictory rows go."""

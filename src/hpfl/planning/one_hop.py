@@ -17,7 +17,7 @@ from hpfl.planning.load import for_each_chunk
 
 _LINKS_PER_CHUNK = 1 << 16  # few enough for the cache, enough to keep two threads busy
 _MOST_STEPS = 400
-_CLOSE = 1e-11  # relative difference of need and budget at which Newton has nothing left to gain
+CLOSE = 1e-11  # relative difference of need and budget at which Newton has nothing left to gain
 _LEAST_RATIO = 1e-100
 
 
@@ -50,8 +50,11 @@ def hop_of(least_s: FloatArray, snr_hz: FloatArray) -> Hop:
     return Hop(floor_s=floor_s, spare_s=floor_s - least_s, least_s=least_s, snr_hz=snr_hz)
 
 
-def share_out(hop: Hop, bandwidth_hz: float) -> Shared:
-    """The earliest common end of all links, and the bandwidth that each needs for it."""
+def share_out(hop: Hop, bandwidth_hz: float, *, close: float = CLOSE) -> Shared:
+    """The earliest common end of all links, and the bandwidth that each needs for it.
+
+    Together they need what there is to within the share `close`.
+    """
     if not hop.least_s.size:
         return Shared(0.0, 0.0, np.zeros(0), np.zeros(0))
     slack_s, low, high = _start(hop, bandwidth_hz), 0.0, np.inf
@@ -60,11 +63,14 @@ def share_out(hop: Hop, bandwidth_hz: float) -> Shared:
         total_hz, total_slope = float(np.add.reduce(hz)), float(np.add.reduce(slope))
         low = max(low, slack_s + (total_hz - bandwidth_hz) / total_slope)
         high = min(high, slack_s) if total_hz <= bandwidth_hz else high
-        if abs(total_hz - bandwidth_hz) <= _CLOSE * bandwidth_hz or high * (1.0 - 1e-15) <= low:
+        if abs(total_hz - bandwidth_hz) <= close * bandwidth_hz or high * (1.0 - 1e-15) <= low:
             return Shared(hop.floor_s + slack_s, hop.floor_s + low, hz, slope)
-        slack_s = next_slack_s(slack_s, total_hz / bandwidth_hz, total_hz / total_slope, (low, high))
+        straight_s = max(slack_s + (total_hz / bandwidth_hz - 1.0) * total_hz / total_slope, low)
+        if straight_s == slack_s or straight_s >= high:
+            straight_s = next_slack_s(slack_s, total_hz / bandwidth_hz, total_hz / total_slope, (low, high))
+        slack_s = straight_s
     raise ConvergenceError(
-        f"bandwidth for {hop.least_s.size} links: no end needs {bandwidth_hz:g} Hz to within {_CLOSE:g}; the slack "
+        f"bandwidth for {hop.least_s.size} links: no end needs {bandwidth_hz:g} Hz to within {close:g}; the slack "
         f"over the least time lies between {low:g} and {high:g} s"
     )
 

@@ -4,26 +4,32 @@ from dataclasses import replace
 from typing import overload
 
 from hpfl.planning.alternating import alternating_plan
+from hpfl.planning.any_time import any_time_least_s
 from hpfl.planning.baselines import full, random, shpfl
+from hpfl.planning.broadcast import foretold
 from hpfl.planning.checking import checked_answer
 from hpfl.planning.cycles import random_cycle, round_robin
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.fastest import fastest
+from hpfl.planning.fastest_v1 import fastest_v1
 from hpfl.planning.joint import joint, joint_plan
 from hpfl.planning.magnitudes import refused_beyond_float64, within_float64
 from hpfl.planning.ordering import as_given, by_edge
 from hpfl.planning.paper import paper, paper_with_p4
-from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
+from hpfl.planning.problem import Certificate, Memory, Plan, Planner, RoundProblem
 from hpfl.planning.scripted import reads_of_script, scripted
 from hpfl.registry import Registry
 from hpfl.rng import Streams
 
 PLANNERS: Registry[Planner] = Registry(
-    "planner", traits={"sketches": False, "reads": None, "codings": False}, called=("problem", "memory", "stream")
+    "planner",
+    traits={"sketches": False, "arrivals": False, "codings": False, "reads": None},
+    called=("problem", "memory", "stream"),
 )
-"""Trait `sketches`: UEs send sketches of their updates before a round is planned. Trait `reads`: which of the keys
-`rho`, `phi` and `max_edges` matter to it, as a tuple or a function of its options to one (None: they all may). Trait
-`codings`: it is told what each coding of the menu takes and adds (`RoundProblem.codings`), and names one."""
+"""Trait `sketches`: UEs send sketches of their updates before a round is planned; "free": only where the downlink is
+and uploads are whole. Trait `arrivals`: the round leaves sketches of the updates that arrived in its memory. Trait
+`codings`: it chooses from the menu of codings and knows their noise. Trait `reads`: which of the keys `rho`, `phi` and
+`max_edges` matter to it, as a tuple or a function of its options to one (None: they all may)."""
 
 _WEIGHED = ("rho", "phi", "max_edges")
 PLANNERS.register("joint", reads=_WEIGHED)(within_float64(joint_plan))
@@ -39,7 +45,15 @@ PLANNERS.register("scripted", options="hpfl.planning.planner_options:ScriptedOpt
     within_float64(scripted)
 )
 PLANNERS.register(
-    "fastest", options="hpfl.planning.planner_options:FastestOptions", sketches=True, reads=("max_edges",)
+    "fastest-v1", options="hpfl.planning.planner_options:FirstFastestOptions", sketches=True, reads=("max_edges",)
+)(within_float64(fastest_v1))
+PLANNERS.register(
+    "fastest",
+    options="hpfl.planning.planner_options:FastestOptions",
+    sketches="free",
+    arrivals=True,
+    codings=True,
+    reads=("max_edges",),
 )(within_float64(fastest))
 
 
@@ -88,6 +102,7 @@ def plan(
     made, kept = checked_answer(
         chosen(sorted_problem, {} if memory is None else memory, stream), sorted_problem, f"planner {name_of(chosen)}"
     )
+    made = foretold(sorted_problem, made)
     made = as_given(certified(sorted_problem, made) if certify else made, order)
     return made if memory is None else (made, kept)
 
@@ -99,9 +114,17 @@ def name_of(planner: Planner) -> str:
 
 
 def certified(problem: RoundProblem, made: Plan) -> Plan:
-    """The plan with the best lower bound known: `joint`'s, unless its own is higher (or it goes beyond the cap)."""
+    """The plan with the best lower bound known: `joint`'s, unless its own is higher (or it goes beyond the cap).
+
+    Under spectrum `phased` that is a bound for one switch; how early its set could finish with any bandwidth over time
+    is said beside it.
+    """
+    if problem.spectrum == "phased":
+        least_s = any_time_least_s(problem, made.scheduled, made.round_latency_s)
+        made = replace(made, any_time_least_s=least_s)
     if made.planner == "joint":
         return made
+    problem = problem.coded(made.coding)
     try:
         with refused_beyond_float64(problem):
             tight = joint(problem).lower_bound
@@ -109,7 +132,9 @@ def certified(problem: RoundProblem, made: Plan) -> Plan:
         return made
     bound = min(max(made.lower_bound, tight), made.objective)
     scale = problem.scale(made.scheduled, made.round_latency_s)
-    return replace(made, lower_bound=bound, relative_gap=(made.objective - bound) / scale if scale > 0 else 0.0)
+    covers: Certificate = "fixed" if problem.spectrum == "fixed" else "one switch"
+    gap = (made.objective - bound) / scale if scale > 0 else 0.0
+    return replace(made, lower_bound=bound, relative_gap=gap, bound_covers=covers)
 
 
 def advice(problem: RoundProblem) -> tuple[str, ...]:

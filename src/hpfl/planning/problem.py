@@ -19,10 +19,12 @@ from hpfl.rng import Stream
 Memory = Mapping[str, Any]
 Spectrum = Literal["fixed", "phased"]
 """How links share the band: for the whole round (the paper's C2), or anew in each phase (docs/planning.md)."""
-Certificate = Literal["fixed", "one switch", "own switches"]
-"""Which bandwidths over time a bound speaks of: constant ones, one switch for all edges, or each edge at its own."""
+Certificate = Literal["fixed", "one switch", "any bandwidth over time"]
+"""Which bandwidths a bound speaks of: constant ones (C2), those with one switch for all edges, or all there are."""
 APPLIED = "applied"
 """In a planner's memory, put there by the round: each edge's share in the step, where that was not the plan's mean."""
+ARRIVED = "arrived"
+"""Put there for planners with the trait `arrivals`: sketches of the updates that arrived in the last round, by edge."""
 
 if TYPE_CHECKING:  # to a type checker, what can be read like another record is one
     from hpfl.planning.broadcast import Downlink
@@ -56,6 +58,7 @@ class RoundProblem(_LikeLinks):
     spectrum: Spectrum = "fixed"
     downlink: "Downlink | None" = field(default=None, metadata=APART)  # None: a broadcast takes no time
     codings: Codings | None = field(default=None, metadata=APART)  # None: uploads take the links' bits
+    steady: bool = True  # whether gains stay as they are until the round is over
     edge_ids: tuple[str, ...] | None = field(default=None, metadata=PER_EDGE)
     ue_ids: tuple[str, ...] | None = field(default=None, metadata=PER_UE)
     trusted: InitVar[bool] = False
@@ -88,11 +91,11 @@ class RoundProblem(_LikeLinks):
         return replace(self, **taken(self, ues=order), trusted=True)
 
     def coded(self, coding: int) -> "RoundProblem":
-        """The same problem with the bits of an entry of the menu, on the links that have something to send."""
+        """The same problem once an entry of the menu is chosen: its bits are on the links that have any to send."""
         if self.codings is None:
             return self
         ue_bits, edge_bits = self.codings.ue_bits[coding], self.codings.edge_bits[coding]
-        return replace(self, links=self.links.carrying(ue_bits, edge_bits), trusted=True)
+        return replace(self, links=self.links.carrying(ue_bits, edge_bits), codings=None, trusted=True)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -201,8 +204,10 @@ class Plan(_LikeAllocation):
     array by array (`scheduled`, `upload_s`). `step_scale` multiplies the outer step; `broadcast` is who should hear of
     the new model, where the configuration leaves that open (None: no wish), where that is "all" only those that `hears`
     marks (None: every one); `noise_scale` is the noise between edges over the signal, where it was estimated. `coding`
-    is the entry of the menu (`RoundProblem.codings`) that uploads are coded by, and its bits are what times are of.
-    `broadcast_s` is what the broadcast after the step is expected to take.
+    is the entry of the menu (`RoundProblem.codings`) that uploads are coded by, and its bits are what times are of;
+    `step_coding` that of the cloud's step, where it is coded anew (None: the same).
+    `broadcast_s` is what the broadcast after the step is expected to take; `bound_covers` the bandwidths over time that
+    no plan of this problem beats `lower_bound` with.
     """
 
     planner: str
@@ -217,6 +222,8 @@ class Plan(_LikeAllocation):
     noise_scale: float | None = None
     broadcast_s: float = 0.0
     coding: int = 0
+    step_coding: int | None = None
+    bound_covers: Certificate = "fixed"
 
     if TYPE_CHECKING:
 

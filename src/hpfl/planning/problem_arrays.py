@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpfl.arrays import FloatArray, IntArray
+from hpfl.planning.downlink_rules import usable_downlink
+from hpfl.planning.edge_lists import usable_codings
 from hpfl.planning.rules import (
     EDGE_FIELDS,
     LARGEST,
@@ -64,7 +66,11 @@ def usable(problem: Any) -> dict[str, Any]:
         if entry.name not in _APART and not (value is None and entry.default is None):
             made[entry.name] = _each(entry.name, value, *whom[entry.metadata["per"]])
     made["sketches"] = _sketches(problem.sketches, K)
-    made["spectrum"] = known_spectrum(problem.spectrum)
+    made["spectrum"], made["steady"] = known_spectrum(problem.spectrum), bool(problem.steady)
+    made["downlink"] = usable_downlink(problem.downlink, K)
+    made["codings"] = menu = usable_codings(problem.codings, K, made["importance"])
+    for hop in ("ue_bits", "edge_bits") if menu is not None else ():  # those of the first entry, where any are sent
+        made[hop] = np.where(made[hop] > 0, getattr(menu, hop)[0], 0.0)
     made["edge_ids"] = _ids("edge_ids", problem.edge_ids, np.zeros(K, dtype=np.int64))
     made["ue_ids"] = _ids("ue_ids", problem.ue_ids, made["edge_of_ue"])
     return made

@@ -11,7 +11,7 @@ import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.hops import Tables, hop_seconds, hops_of
+from hpfl.planning.hops import HopLines, hop_seconds, hops_of
 from hpfl.planning.lines import Lines, tabulate
 from hpfl.planning.load import load_of
 from hpfl.planning.problem import RoundProblem
@@ -34,7 +34,7 @@ Score = Callable[[BoolArray], FloatArray]
 class Seconds:
     """How long a round with each of many sets takes, nearly; `overhead_s` comes on top of every one."""
 
-    tables: Tables
+    tables: HopLines
     overhead_s: float
 
     def __call__(self, sets: BoolArray) -> FloatArray:
@@ -49,7 +49,7 @@ def seconds_of(task: SetChoice) -> Seconds:
     longest_s = hop_seconds(problem, allocate(problem, task.allowed))
     made = (_lines(task, hop, high_s) for hop, high_s in zip(hops_of(problem), longest_s, strict=True))
     hops = tuple(lines for lines in made if lines is not None)
-    return Seconds(tables=Tables(hops, problem.bandwidth_hz), overhead_s=problem.overhead_s)
+    return Seconds(tables=HopLines(hops, problem.bandwidth_hz), overhead_s=problem.overhead_s)
 
 
 def _lines(task: SetChoice, hop: RoundProblem, high_s: float) -> Lines | None:

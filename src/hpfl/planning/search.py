@@ -14,7 +14,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.boxes import BoxTable, first_boxes, tabulated
-from hpfl.planning.hops import hops_of
+from hpfl.planning.hops import hop_seconds, hops_of
 from hpfl.planning.knapsack import Bounded, Knapsack, bound_nodes
 from hpfl.planning.load import Load, load_of
 from hpfl.planning.moves import alternate, descend
@@ -119,9 +119,9 @@ def _search(best: Incumbent, hops_s: list[tuple[float, float]], high_s: float) -
 
 
 def _tilt(best: Incumbent) -> float:
-    """Log odds between the hops' prices at the best set; 0 where there is one hop."""
-    hops = [allocate(hop, best.best.scheduled).price_s_per_hz for hop in hops_of(best.task.problem)]
-    return float(np.log(hops[0] / hops[1])) if len(hops) > 1 and min(hops) > 0 else 0.0
+    """Log odds between the hops' prices at the best set, which are much as its seconds; 0 where there is one hop."""
+    seconds = hop_seconds(best.task.problem, best.best)
+    return float(np.log(seconds[0] / seconds[1])) if len(seconds) > 1 and min(seconds) > 0 else 0.0
 
 
 def _knapsack(best: Incumbent, table: BoxTable) -> Knapsack:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.planning.link_curve import LN2, link_curve
-from hpfl.planning.multicast import Shared
+from hpfl.planning.multicast import OnAir
 
 _MOST_STEPS = 60
 _MOST_NEWTON = 40
@@ -42,12 +42,12 @@ def groups_of(edges: IntArray, angle: FloatArray, reuse: int) -> IntArray:
     return np.asarray(place % max(count, 1), dtype=np.int64)
 
 
-def shared(cells: SharedCells, edges: IntArray, bits: FloatArray, bandwidth_hz: float, *, close: float) -> Shared:
+def shared(cells: SharedCells, edges: IntArray, bits: FloatArray, bandwidth_hz: float, *, close: float) -> OnAir:
     """When the cells of these edges are through that send `bits` (0: silent), and the Hz of the group of each."""
     sends = np.flatnonzero(bits > 0)
     hz = np.zeros(edges.size)
     if not sends.size:
-        return Shared(np.asarray(0.0), hz)
+        return OnAir(np.asarray(0.0), hz)
     group = groups_of(edges[sends], cells.angle, cells.reuse)
     links = _links(cells, edges[sends], bits[sends], group)
     alone_s = _slowest(links, links.nats / _rate_nats(links, np.asarray(bandwidth_hz)))
@@ -59,10 +59,10 @@ def shared(cells: SharedCells, edges: IntArray, bits: FloatArray, bandwidth_hz: 
         enough = float(_need_hz(links, middle_s, bandwidth_hz).sum()) <= bandwidth_hz
         low_s, high_s = (low_s, middle_s) if enough else (middle_s, high_s)
     hz[sends] = _need_hz(links, high_s, bandwidth_hz)[group]
-    return Shared(np.asarray(high_s), hz)
+    return OnAir(np.asarray(high_s), hz)
 
 
-class _Heard(NamedTuple):
+class _Listeners(NamedTuple):
     """The UEs of cells that send: nats to hear, `s` and `J` (Hz), and the group of each, of so many."""
 
     nats: FloatArray
@@ -72,7 +72,7 @@ class _Heard(NamedTuple):
     num_groups: int
 
 
-def _links(cells: SharedCells, edges: IntArray, bits: FloatArray, group: IntArray) -> _Heard:
+def _links(cells: SharedCells, edges: IntArray, bits: FloatArray, group: IntArray) -> _Listeners:
     place = np.full(cells.angle.size, -1)
     place[edges] = np.arange(edges.size)
     at = place[cells.edge_of]
@@ -82,21 +82,21 @@ def _links(cells: SharedCells, edges: IntArray, bits: FloatArray, group: IntArra
         disturbed = (group[at] == group[number]) & (at != number)
         if disturbed.any():
             other_hz[disturbed] += cells.cross_hz(edge)[hears[disturbed]]
-    return _Heard(bits[at] * LN2, cells.snr_hz[hears], other_hz, group[at], int(group.max()) + 1)
+    return _Listeners(bits[at] * LN2, cells.snr_hz[hears], other_hz, group[at], int(group.max()) + 1)
 
 
-def _slowest(links: _Heard, values: FloatArray) -> FloatArray:
+def _slowest(links: _Listeners, values: FloatArray) -> FloatArray:
     """The greatest value among the UEs of each group."""
     greatest = np.zeros(links.num_groups)
     np.maximum.at(greatest, links.group, values)
     return greatest
 
 
-def _rate_nats(links: _Heard, hz: FloatArray) -> FloatArray:
+def _rate_nats(links: _Listeners, hz: FloatArray) -> FloatArray:
     return np.asarray(hz * np.log1p(links.snr_hz / (hz + links.other_hz)))
 
 
-def _need_hz(links: _Heard, seconds: float, most_hz: float) -> FloatArray:
+def _need_hz(links: _Listeners, seconds: float, most_hz: float) -> FloatArray:
     """Least Hz with which each group is through in time, or more than `most_hz` where it cannot be within that.
 
     Newton from the left, where a concave rate is never overtaken: from what it would take without the others, or if the

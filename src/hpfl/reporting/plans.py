@@ -9,6 +9,7 @@ from rich.text import Text
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.planning.problem import Plan, RoundProblem
+from hpfl.planning.spectrum import most_hz
 
 MOST_ROWS = 40  # more edges than this are summed up: nobody reads a table of a thousand
 BAR_WIDTH = 40
@@ -33,16 +34,49 @@ def print_plan(problem: RoundProblem, plan: Plan, *, planning_s: float, console:
 
 
 def headline(problem: RoundProblem, plan: Plan, planning_s: float) -> Text:
-    """What the plan comes to, in three lines: set and latency, certificate, spectrum in use."""
-    used_hz = plan.ue_bandwidth_hz.sum() + plan.edge_bandwidth_hz.sum()
+    """What the plan comes to, line by line: set and latency, phases, certificate, spectrum in use."""
+    used_hz = most_hz(problem.coded(plan.coding).links, plan)
     chosen, K = int(plan.scheduled.sum()), plan.scheduled.size
     over = f" (more than the {problem.max_edges} wanted)" if plan.exceeds_cap else ""
     return Text(
         f"{plan.planner}: {chosen} of {K} edges upload{over}; the round lasts {quantity(plan.round_latency_s, 's')}\n"
-        f"P2 objective {plan.objective:.6g}, no plan below {plan.lower_bound:.6g} (gap {plan.relative_gap:.2%})\n"
+        f"{phases(plan)}\n"
+        f"{_coding(problem, plan)}"
+        f"P2 objective {plan.objective:.6g}, no plan {_class(plan)}below {plan.lower_bound:.6g} "
+        f"(gap {plan.relative_gap:.2%})\n"
+        f"{_any_time(plan)}"
         f"{quantity(used_hz, 'Hz')} of {quantity(problem.bandwidth_hz, 'Hz')} in use, "
         f"planned in {quantity(planning_s, 's')}"
     )
+
+
+def phases(plan: Plan) -> str:
+    """Seconds by phase on the edge that finishes last: "compute 12.0 ms, access 1.20 s, backhaul 0.30 s"."""
+    return ", ".join(f"{name} {quantity(s, 's')}" for name, s in plan.phases_s.items() if s or name != "broadcast")
+
+
+def _coding(problem: RoundProblem, plan: Plan) -> str:
+    """Which entry of a menu uploads are coded by, where there is one."""
+    menu = problem.codings
+    if menu is None:
+        return ""
+    ue_bits, edge_bits = menu.ue_bits[plan.coding], menu.edge_bits[plan.coding]
+    of = f"coding {plan.coding} of 0 to {len(menu) - 1}"
+    return f"{of}: {quantity(ue_bits, 'bit')} from a UE, {quantity(edge_bits, 'bit')} from an edge\n"
+
+
+def _class(plan: Plan) -> str:
+    return "with one switch " if plan.bound_covers == "one switch" else ""
+
+
+def _any_time(plan: Plan) -> str:
+    """How many moments there are at which the band is shared anew, and how far from the best of all that can be."""
+    if plan.switch_s is None or not plan.any_time_least_s:
+        return ""
+    moments = np.unique(plan.switch_s[plan.scheduled]).size
+    most = plan.round_latency_s / plan.any_time_least_s - 1.0
+    when = "one moment" if moments == 1 else f"{moments} moments"
+    return f"edges switch at {when}; with any bandwidth over time they would gain {most:.1%} at most\n"
 
 
 def edge_table(problem: RoundProblem, plan: Plan) -> Table:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from hpfl.assembly import (
+    arrivals_projection,
     cloud_settings,
     fleet_spec,
     local_training,
@@ -84,6 +85,7 @@ def build_simulation(
         streams=streams,
         stopwatch=stopwatch,
         columns=summary_columns(evaluate.metrics),
+        projection=arrivals_projection(config, sending.spec.num_parameters, device),
     )
     return Simulation(
         task=task,

@@ -16,7 +16,8 @@ from hpfl.training.clock import Work
 class WorkSizes:
     """Sizes of the work: bits of an update on each hop, and samples a UE's edge round touches.
 
-    `codings` are the bits of both hops by entry of the menu; none: uploads are not coded.
+    `codings` are the bits of both hops by entry of the menu; none: uploads are not coded. `usual` is what each adds to
+    normal numbers, over their squared norm.
     """
 
     ue_bits: float
@@ -26,6 +27,7 @@ class WorkSizes:
     compute_s: Recorded | None = None
     record: Recorder | None = None
     codings: tuple[tuple[float, float], ...] = ()
+    usual: tuple[float, ...] = ()
 
     def of_coding(self, entry: int) -> tuple[float, float]:
         """Bits of a UE's and an edge's upload by an entry of the menu."""
@@ -34,7 +36,7 @@ class WorkSizes:
     def menu(self, noise: FloatArray) -> Codings:
         """What a planner may choose from, with the noise [K, C] that each entry adds."""
         ue_bits, edge_bits = zip(*self.codings, strict=True)
-        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise)
+        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise, usual=self.usual)
 
     def whole(self, fleet: Fleet, round_number: int) -> Work:
         """The work of all UEs and edges that start anew in a round."""

@@ -18,7 +18,7 @@ from hpfl.reporting.folder import CONFIG, ROUNDS, RUN_ID, SUMMARY
 from hpfl.reporting.store import OutputError, read_rounds, read_summary
 from hpfl.simulation.simulated_run import Simulation
 from hpfl.studies.theory_bounds import RunCourse
-from hpfl.training.record import DOWNLINK, MEASURED_FIELDS, RoundRecord
+from hpfl.training.record import LATER, MEASURED_FIELDS, RoundRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +150,7 @@ class Witness:
 
 def difference(recorded: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
     """The fields in which a round played again differs from its record, leaving out what a wall clock measured."""
-    names = {name for name, value in again.items() if value is not None} - MEASURED_FIELDS
-    recorded = {**DOWNLINK, **recorded}
+    names = {name for name, value in again.items() if value is not None} - MEASURED_FIELDS - (LATER - set(recorded))
     evaluated = {name for name, value in recorded.items() if value is None}  # then not, and now
     return sorted(name for name in names - evaluated if name not in recorded or recorded[name] != again[name])
 

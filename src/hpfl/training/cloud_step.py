@@ -12,7 +12,7 @@ from hpfl.arrays import BoolArray
 from hpfl.planning.problem import APPLIED, Memory, Plan, RoundProblem, Spectrum
 from hpfl.training.combine import Combine, Contribution, RuleState, combined, weighted_mean
 from hpfl.training.state import EdgeUpdate, Observation, TrainState
-from hpfl.training.step_coding import CLOUD_CODEC, SentStep, StepCoding
+from hpfl.training.step_coding import CLOUD_CODEC, SentStep, StepCoding, StepEntries
 
 
 class DivergedError(ArithmeticError):
@@ -39,6 +39,7 @@ class CloudSettings:
     staleness_discount: float = 0.0
     spectrum: Spectrum = "fixed"
     step_coding: StepCoding | None = None
+    steady: bool = True
 
 
 def pose(state: TrainState, observation: Observation, settings: CloudSettings) -> RoundProblem:
@@ -59,6 +60,7 @@ def pose(state: TrainState, observation: Observation, settings: CloudSettings) -
         renewal_s=observation.renewal_s,
         spectrum=settings.spectrum,
         downlink=observation.downlink,
+        steady=settings.steady,
         trusted=True,
     )
 
@@ -124,12 +126,12 @@ def step(
     settings: CloudSettings,
     *,
     scale: float = 1.0,
-    coding: int = 0,
+    codings: StepEntries = StepEntries(),  # noqa: B008  it is a constant
 ) -> Step:
     """`w_{t+1} = w_t - scale beta d` with `d` the mean of the `u_k` that arrived (global update, section 3.3).
 
     Another combine rule takes another `d`. The model is rounded once; without an update there is no step. Where steps
-    travel coded, by entry `coding` of the menu, the model moves by what receivers decode.
+    travel coded, by entries `codings` of the menu, the model moves by what receivers decode.
     """
     if not arrivals:
         return Step(state.params, {}, state.cloud_rule, 0.0)
@@ -144,7 +146,7 @@ def step(
     if rate == 0.0:
         return Step(state.params, by_member, joined.state, 0.0)
     factors = [(rate * by_member[one.member], one.update) for one in sorted(arrivals, key=lambda one: one.member)]
-    sent = _sent(state, settings.step_coding, factors, rate * joined.direction, coding)
+    sent = _sent(state, settings.step_coding, factors, rate * joined.direction, codings)
     if sent is None:
         moved = (state.params.to(torch.float64) - rate * joined.direction).to(state.params.dtype)
     else:
@@ -158,13 +160,13 @@ def _sent(
     coding: StepCoding | None,
     factors: Sequence[tuple[float, torch.Tensor]],
     vector: torch.Tensor,
-    entry: int,
+    entries: StepEntries,
 ) -> SentStep | None:
     """The step as it travels; None: as the model."""
     if coding is None or not bool(torch.isfinite(vector).all()):
         return None
     kept = state.kept.get(CLOUD_CODEC)
-    return coding.sent(factors, vector.to(state.params.dtype), kept, coding=entry, this_round=state.round)
+    return coding.sent(factors, vector.to(state.params.dtype), kept, codings=entries, this_round=state.round)
 
 
 def _finite(moved: torch.Tensor, came: Sequence[Contribution]) -> torch.Tensor:

@@ -16,6 +16,8 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning import Draws, Uplink
 from hpfl.learning.coding import BY_EDGE, Travelling
 from hpfl.learning.engine import shares_of
+from hpfl.learning.method import num_travelling
+from hpfl.learning.sending import Sending
 from hpfl.rng import Streams
 from hpfl.training.edge_round import EdgeResult, Participants
 
@@ -40,6 +42,15 @@ class Foretold:
         own = self.travelling.variance(self.chains, result.update, errors, draws).cpu().numpy()
         alone = np.bincount(who.edge_of, np.square(shares_of(who.edge_of, who.num_edges, who.weights)))
         return np.asarray(result.noise + own * self._growth(result) * (1.0 - alone)[:, None])
+
+    def usual(self, sending: Sending) -> tuple[float, ...]:
+        """What each chain adds to normal numbers, over their squared norm: a guess before anybody has computed."""
+        n = num_travelling(sending.method, sending.spec)
+        draws = Draws(self.streams, 0, np.zeros(1, np.int64), torch.device("cpu"), "codec/usual")
+        numbers = draws.normal(n)
+        kept = [numbers.new_zeros(1, chain.numbers_kept(n)) for chain in self.chains]
+        found = [float(chain.variance(numbers, row, draws)[0]) for chain, row in zip(self.chains, kept, strict=True)]
+        return tuple(one / float(numbers.square().sum()) for one in found)
 
     def _growth(self, result: EdgeResult) -> FloatArray:
         """How much larger, squared, a mean is with its UEs' noise, [E, C]; 1 where coders feed errors back."""

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from hpfl.arrays import BoolArray, FloatArray
 from hpfl.planning.broadcast import foreseen
 from hpfl.planning.checking import checked_answer
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.planning.planners import name_of
-from hpfl.planning.problem import Memory, Plan, Planner, RoundProblem
+from hpfl.planning.problem import ARRIVED, Memory, Plan, Planner, RoundProblem
 from hpfl.planning.rules import LARGEST
 from hpfl.planning.spectrum import most_hz
 from hpfl.rng import Streams
@@ -19,7 +20,9 @@ from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
 from hpfl.training.present_edges import nobody, over_all, without_absent
 from hpfl.training.record import RoundRecord
+from hpfl.training.sketch import Projection
 from hpfl.training.state import Executor, Heard, Observation, Outcome, TrainState
+from hpfl.training.step_coding import StepEntries
 from hpfl.training.update_fates import chronicle
 
 AfterRound = Callable[[TrainState, RoundRecord], bool]
@@ -39,6 +42,7 @@ class Parts:
     streams: Streams
     stopwatch: Callable[[], float]
     columns: tuple[str, ...] = summary_columns()
+    projection: Projection | None = None  # for sketches of what arrives, where the planner learns from them
 
 
 def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: AfterRound) -> TrainState:
@@ -59,12 +63,13 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     plan, memory, planning_s = _planned(state, parts, pose(state, observation, settings), observation.active)
     if observation.downlink is not None:
         told = hearers(plan.scheduled, plan, settings)
+        told = told if observation.active is None else told | ~observation.active
         plan = foreseen(plan, observation.downlink, told, settings.bandwidth_hz)
 
     outcome = parts.executor.execute(state, observation, plan)
 
     aggregated = _mask(len(state.base_round), outcome)
-    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, coding=getattr(plan, "coding", 0))
+    taken = step(state, outcome.arrivals, settings, scale=plan.step_scale, codings=_codings(plan))
     played = state.but(
         round=state.round + 1,
         time_s=state.time_s + observation.spent_s + outcome.latency_s,
@@ -73,7 +78,9 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         awaiting=np.zeros_like(state.awaiting),
         importance=observation.importance if outcome.importance is None else outcome.importance,
         joules=state.joules + _joules(observation, outcome),
-        memory=remembered(memory, plan, taken.shares),
+        memory=_learning(
+            remembered(memory, plan, taken.shares), outcome, (state.params - taken.params) / settings.outer_lr, parts
+        ),
         clock=outcome.clock,
         kept={**_newest(state.kept, observation.kept, outcome.kept), **taken.kept},
         cloud_rule=taken.rule,
@@ -122,6 +129,22 @@ def _later(heard: Heard) -> TrainState:
     state = heard.state
     joules = state.joules if heard.joules is None else state.joules + heard.joules
     return state.but(time_s=state.time_s + heard.seconds, joules=joules)
+
+
+def _codings(plan: Plan) -> StepEntries:
+    return StepEntries(plan.coding, plan.coding if plan.step_coding is None else plan.step_coding)
+
+
+def _learning(memory: Memory, outcome: Outcome, moved: torch.Tensor, parts: Parts) -> Memory:
+    """The planner's memory with sketches of what arrived, and of how the model `moved` (over beta), where wanted.
+
+    The cloud makes them itself, so they cost nothing on the air.
+    """
+    sketch = parts.projection
+    if sketch is None:
+        return memory
+    own = {str(one.member): sketch(one.update).tolist() for one in outcome.arrivals}
+    return {**memory, ARRIVED: {"updates": own, "moved": sketch(moved).tolist()}}
 
 
 def _joules(observation: Observation, outcome: Outcome) -> FloatArray:

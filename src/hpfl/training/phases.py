@@ -74,6 +74,22 @@ def joined(round_number: int, parts: list[dict[str, NDArray[Any]]]) -> Phases:
     return Phases(round=round_number, **{name: values[order] for name, values in columns.items()})
 
 
+def spent_s(phases: Phases, edges: BoolArray) -> dict[str, float]:
+    """Seconds by phase of the one of `edges` that was last to send, 0 without any.
+
+    Access lasts from computing until the backhaul begins, with whatever wait there is before it.
+    """
+    compute, upload, backhaul = (NAMES.index(name) for name in (COMPUTE, UPLOAD, BACKHAUL))
+    at_work = edges[phases.edge] & np.isin(phases.phase, (compute, upload, backhaul))
+    if not at_work.any():
+        return {"compute_s": 0.0, "access_s": 0.0, "backhaul_s": 0.0}
+    own = at_work & (phases.edge == phases.edge[np.argmax(np.where(at_work, phases.end_s, -np.inf))])
+    whole_s = float(phases.end_s[own].max() - phases.start_s[own].min())
+    lasted_s = np.where(own, phases.end_s - phases.start_s, 0.0)
+    compute_s, backhaul_s = (float(lasted_s[phases.phase == one].sum()) for one in (compute, backhaul))
+    return {"compute_s": compute_s, "access_s": whole_s - compute_s - backhaul_s, "backhaul_s": backhaul_s}
+
+
 def columns_of(phases: Phases) -> dict[str, NDArray[Any]]:
     """The columns of a table, to join it with others."""
     return {name: value for name, value in vars(phases).items() if name != "round"}

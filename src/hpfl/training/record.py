@@ -22,10 +22,11 @@ class RoundRecord:
     `num_participants` took part in the round's links and `num_lost` were left out on the way.
     `objective`, `lower_bound` and `relative_gap` are those of P2, which planner `fastest` does not seek.
     `step_scale` multiplied the outer step; `noise_scale` is the planner's estimate of the noise between edges over the
-    signal. Where a broadcast takes time, `latency_s` ends with its `broadcast_s` seconds, in which `downlink_bits` were
-    on the air and `downlink_j` were spent by servers and UEs (the UEs' part is in `energy_j` too); `num_missed` UEs did
-    not receive it. `evaluation` has the columns of the run's metrics, which are attributes too: `record.meta_loss`.
-    `phases` goes to `timeline.jsonl`.
+    signal. `compute_s`, `access_s` and `backhaul_s` are what the edge that arrived last spent in each phase. Where a
+    broadcast takes time, `latency_s` ends with its `broadcast_s` seconds, in which `downlink_bits` were on the air and
+    `downlink_j` were spent by servers and UEs (the UEs' part is in `energy_j` too); `num_missed` UEs did not receive
+    it. `evaluation` has the columns of the run's metrics, which are attributes too: `record.meta_loss`. `phases` goes
+    to `timeline.jsonl`.
     """
 
     round: int
@@ -50,6 +51,9 @@ class RoundRecord:
     dropped: tuple[int, ...] = ()
     num_participants: int = 0
     num_lost: int = 0
+    compute_s: float = 0.0
+    access_s: float = 0.0
+    backhaul_s: float = 0.0
     broadcast_s: float = 0.0
     downlink_bits: float = 0.0
     downlink_j: float = 0.0
@@ -76,8 +80,8 @@ class RoundRecord:
 _APART = frozenset({"evaluation", "shares", "phases"})
 _OWN = frozenset(entry.name for entry in fields(RoundRecord)) - _APART
 """What every line of `rounds.jsonl` has, whatever is measured."""
-DOWNLINK = {"broadcast_s": 0.0, "downlink_bits": 0.0, "downlink_j": 0.0, "num_missed": 0}
-"""What a record of earlier versions lacks, which says of all runs what it was in those: nothing."""
+LATER = frozenset({"compute_s", "access_s", "backhaul_s", "broadcast_s", "downlink_bits", "downlink_j", "num_missed"})
+"""What a record of earlier versions lacks."""
 _OF_UES = frozenset({"ue", "edge", "samples", "labels"})
 """What a line of `ues.csv` has besides."""
 

@@ -4,15 +4,26 @@ The cloud applies to its own model what receivers will decode, so that nobody en
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from hpfl.learning.uplink import Draws, Uplink
+from hpfl.learning.coding import BY_CLOUD, Travelling
+from hpfl.learning.draws import Draws
+from hpfl.learning.uplink import Uplink
 from hpfl.planning.broadcast import cheapest_step, forwards
 from hpfl.rng import Streams
+
+
+class StepEntries(NamedTuple):
+    """Which entries of the menu uploads were coded by, and a step is that is coded anew."""
+
+    uploads: int = 0
+    step: int = 0
+
 
 CLOUD_CODEC = "cloud_codec"
 """The cloud's own row [1, U] among what is kept: what its coded steps have left out so far."""
@@ -22,7 +33,7 @@ CLOUD_CODEC = "cloud_codec"
 class SentStep:
     """A step as it travels: what is to be subtracted [P], or messages [m][P] with the factor of each; and its bits.
 
-    All are coded by one entry of the menu; `encode` gives the bytes of the one that the cloud has coded.
+    `coding` is the entry of the menu that all of them are coded by; `encode` gives the bytes of what the cloud has coded.
     """
 
     bits: float
@@ -47,7 +58,7 @@ class SentStep:
 class StepCoding:
     """The menu of codings, and whether messages may be forwarded: where the step is a weighted sum of them.
 
-    `places` are the parameters that travel (None: all); of the others no step ever changes any.
+    `travelling` are the parameters that travel; of the others no step ever changes any.
     """
 
     codings: tuple[Uplink, ...]
@@ -55,7 +66,7 @@ class StepCoding:
     num_travelling: int
     forwards: bool
     streams: Streams
-    places: torch.Tensor | None = None
+    travelling: Travelling = field(default_factory=Travelling)
 
     @property
     def model_bits(self) -> float:
@@ -78,43 +89,31 @@ class StepCoding:
         step: torch.Tensor,
         kept: torch.Tensor | None,
         *,
-        coding: int,
+        codings: StepEntries,
         this_round: int,
     ) -> SentStep | None:
         """How a `step` [P] travels that is the sum of `messages` by their factors; None: only as a whole model."""
-        bits, message_bits = self.step_bits[coding], self.message_bits[coding]
+        coding = codings.step
+        bits, message_bits = self.step_bits[coding], self.message_bits[codings.uploads]
         cost = cheapest_step(len(messages), bits, message_bits, self.model_bits)
-        if self.codings[coding].is_identity or cost >= self.model_bits:
+        if cost >= self.model_bits:
             return None
         if forwards(len(messages), bits, message_bits):
             factors = tuple(float(np.float32(factor)) for factor, _ in messages)
             came = tuple(update for _, update in messages)
-            return SentStep(cost, coding, messages=came, factors=factors, kept=kept)
+            return SentStep(cost, codings.uploads, messages=came, factors=factors, kept=kept)
         return self._coded(step, kept, coding, this_round)
 
     def _coded(self, step: torch.Tensor, kept: torch.Tensor | None, coding: int, this_round: int) -> SentStep:
         """The step as it is decoded, with what the cloud keeps of it now."""
-        chain, draws = (
-            self.codings[coding],
-            Draws(self.streams, this_round, np.zeros(1, np.int64), step.device, "codec/cloud"),
-        )
-        own = (step if self.places is None else step[self.places]).unsqueeze(0)
-        width = chain.numbers_kept(self.num_travelling)
-        rows = self._row(step, kept)
-        encode = partial(_bytes_of, chain, own[0], rows[0, :width], draws)
-        decoded, left = chain.send(own, rows[:, :width], draws)
-        if width:
-            rows = torch.cat([left, rows[:, width:]], dim=1)
-        whole = decoded[0] if self.places is None else torch.zeros_like(step).index_copy_(0, self.places, decoded[0])
-        kept = rows if rows.shape[1] else None
-        return SentStep(self.step_bits[coding], coding, decoded=whole, encode=encode, kept=kept)
+        draws = Draws(self.streams, this_round, np.zeros(1, np.int64), step.device, BY_CLOUD)
+        kept = self._begun(step) if kept is None else kept
+        chain, rows = self.codings[coding], step.unsqueeze(0)
+        decoded, left = self.travelling.coded(chain, rows, kept, draws)
+        encode = partial(self.travelling.message, chain, rows, kept, draws)
+        return SentStep(self.step_bits[coding], coding, decoded=decoded[0], encode=encode, kept=left)
 
-    def _row(self, step: torch.Tensor, kept: torch.Tensor | None) -> torch.Tensor:
-        """What the cloud keeps [1, U], as wide as any coding of the menu needs; zeros before the first step."""
+    def _begun(self, step: torch.Tensor) -> torch.Tensor | None:
+        """What a cloud keeps that begins [1, U]: zeros, as many as any coding of the menu needs."""
         width = max(one.numbers_kept(self.num_travelling) for one in self.codings)
-        return step.new_zeros(1, width) if kept is None else kept.to(step)
-
-
-def _bytes_of(chain: Uplink, numbers: torch.Tensor, kept: torch.Tensor, draws: Draws) -> bytes:
-    """The message that others decode to what the cloud has: coding draws the same when it is done again."""
-    return chain.to_bytes(numbers, kept, draws)[0]
+        return step.new_zeros(1, width) if width else None

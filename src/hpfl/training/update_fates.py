@@ -16,6 +16,7 @@ from hpfl.training.phases import (
     instants,
     joined,
     lasting,
+    spent_s,
 )
 from hpfl.training.state import Heard, Observation, Outcome, TrainState
 
@@ -23,7 +24,7 @@ from hpfl.training.state import Heard, Observation, Outcome, TrainState
 def chronicle(
     before: TrainState, after: Heard, observation: Observation, outcome: Outcome, replaced: BoolArray
 ) -> dict[str, Any]:
-    """Fields of the round's record: `superseded`, `dropped` and `phases`.
+    """Fields of the round's record: `superseded`, `dropped`, `phases`, and seconds by phase.
 
     `replaced` marks the edges that received the new model without having been aggregated; an update they had in flight
     is superseded, unless it had been dropped already.
@@ -47,7 +48,7 @@ def chronicle(
     ]
     if observation.dropped is not None:
         parts.append(instants(DROPPED, observation.dropped, before.time_s, before.base_round))
-    return fields | {"phases": joined(after.state.round, parts)}
+    return fields | spent_s(outcome.phases, heard) | {"phases": joined(after.state.round, parts)}
 
 
 def _told(after: Heard, told: BoolArray, active: BoolArray | None) -> list[dict[str, NDArray[Any]]]:
