@@ -54,7 +54,7 @@ class Travelling:
         return self._whole(arrived, updates), rows
 
     def message(self, chain: Uplink, update: Tensor, kept: Tensor | None, draws: Draws) -> bytes:
-        """The bytes of one update [1, P] that is coded as `coded` does it, which draws the same when it is done again."""
+        """The bytes of one update [1, P], coded as `coded` does it: coding draws the same when it is done again."""
         own = self._own(update)
         used = chain.numbers_kept(own.shape[1])
         return chain.to_bytes(own[0], _first(kept, own, used)[0], draws)[0]

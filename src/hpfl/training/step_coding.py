@@ -33,7 +33,7 @@ CLOUD_CODEC = "cloud_codec"
 class SentStep:
     """A step as it travels: what is to be subtracted [P], or messages [m][P] with the factor of each; and its bits.
 
-    `coding` is the entry of the menu that all of them are coded by; `encode` gives the bytes of what the cloud has coded.
+    All are coded by the menu's entry `coding`; `encode` gives the bytes of what the cloud has coded.
     """
 
     bits: float
