@@ -152,9 +152,8 @@ def written_menu(config: Experiment) -> list[list[tuple[str, dict[str, Any]]]]:
         return [[(name, dict(options)) for name, options in entry] for entry in _menu(config, ENTRIES)]
     chosen = config.chosen("learning.uplink")
     codecs = chosen[len(chosen) - num_codecs(chosen) :]
-    return (
-        [[(part.name, {} if options is None else options.model_dump()) for part, options in codecs]] if codecs else []
-    )
+    chain = [(part.name, {} if options is None else options.model_dump()) for part, options in codecs]
+    return [chain] if chain else []
 
 
 def _menu(config: Experiment, entries: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -162,7 +161,7 @@ def _menu(config: Experiment, entries: tuple[Any, ...]) -> tuple[Any, ...]:
     return entries if chooses_coding(config.planning.planner, config.training.clock) else entries[-1:]
 
 
-def foretold(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
+def foretold_chains(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
     """The chains whose noise UEs foretell: those of the menu, where the planner asks."""
     return sending.codings if PLANNERS.part(config.planning.planner).traits["codings"] else ()
 
