@@ -11,7 +11,13 @@ discounts stale updates; it multiplies in the model's precision; `outer_lr` incl
 
 and compares it with the logged digest, bit for bit, and each update's share in the step with the logged one. Where
 another package's combine rule takes the place of the sum, that rule is called (`hpfl.training.combine.COMBINES`), with
-the state that it has left behind since the logged start. It also checks that the rounds follow each other, that
+the state that it has left behind since the logged start.
+
+Where the step travelled as the edges' messages, the model moved by their sum with float32 factors, `outer_lr` times
+each share; where the cloud has coded it, by what is decoded: the codec is asked again (`hpfl.learning.uplink`), with
+the error that it has left behind since the logged start. Updates that came coded are decoded again from their messages.
+
+It also checks that the rounds follow each other, that
 every update is the one whose digest was logged, that no edge's update on one base was counted twice and that none was
 computed on a model that did not exist yet. Where a killed cloud repeated rounds, those it repeated are checked too and
 reported as superseded. Newer checkpoints must hold the recomputed parameters.
@@ -20,9 +26,10 @@ reported as superseded. Newer checkpoints must hold the recomputed parameters.
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -67,6 +74,43 @@ def lines_of(log: Path) -> list[dict]:
     return entries
 
 
+class Memory(NamedTuple):
+    """What the cloud remembers between rounds: its combine rule's state, and what its codec has left unsent.
+
+    `codings` are the chains of codecs that the experiment may choose from, by name and options, `seed` that of its
+    draws and `places` the parameters that travel (None: all).
+    """
+
+    rule: Any = MappingProxyType({})
+    unsent: np.ndarray | None = None
+    codings: Sequence[list] = ()
+    seed: int = 0
+    places: np.ndarray | None = None
+
+    def digest(self) -> str:
+        """A digest of what changes from round to round."""
+        unsent = self.unsent if self.unsent is None or self.unsent.any() else None  # what has not begun is 0
+        return rule_digest(self.rule) + ("" if unsent is None else digest(unsent))
+
+    def chain(self, coding: int) -> Any:
+        """One entry of the menu of codings."""
+        from hpfl.learning.uplink import UPLINKS, Uplink
+
+        return Uplink.of([(name, UPLINKS.get(name, **options)()) for name, options in self.codings[coding]])
+
+    def travelling(self, vector: np.ndarray) -> np.ndarray:
+        """The numbers of a vector that travel."""
+        return vector if self.places is None else vector[self.places]
+
+    def whole(self, numbers: np.ndarray, like: np.ndarray) -> np.ndarray:
+        """A vector of the numbers that travel."""
+        if self.places is None:
+            return numbers
+        found = np.zeros_like(like)
+        found[self.places] = numbers
+        return found
+
+
 def rule_of(entry: dict) -> tuple[str, dict]:
     """The name and the options of a round's combine rule; older logs have the name alone."""
     rule = entry.get("combine") or {"name": entry["aggregation"], "options": {}}
@@ -109,29 +153,88 @@ def remembered_at(entry: dict, arrays: dict[str, np.ndarray]) -> Any:
     return put_together("rule", note, {name: torch.from_numpy(array) for name, array in arrays.items()})
 
 
-def recomputed(params: np.ndarray, entry: dict, folder: Path, state: Any) -> tuple[np.ndarray, Any]:
-    """The model after one logged round, and what the combine rule remembers then."""
+def memory_at(entry: dict, arrays: dict[str, np.ndarray]) -> Memory:
+    """What the cloud remembered at a logged start."""
+    known = entry.get("codings") or {"menu": [], "seed": 0}
+    rule = remembered_at(entry, arrays)
+    return Memory(rule, arrays.get("cloud_codec"), known["menu"], known["seed"], arrays.get("places"))
+
+
+def check_messages(entry: dict, updates: np.ndarray, messages: np.ndarray | None, memory: Memory) -> None:
+    """Updates that came coded are what is decoded of their messages."""
+    import torch
+
+    chain, dtype = memory.chain(entry["coding"]), torch.from_numpy(updates[:1]).dtype
+    logged = entry["messages"]
+    if messages is None or len(messages) != len(logged):
+        raise AuditError(f"round {entry['round']}: {len(logged)} messages were logged, and are not kept")
+    for member, update, message, name in zip(entry["members"], updates, messages, logged, strict=True):
+        found = chain.from_bytes(message.tobytes(), memory.travelling(update).size, dtype).numpy()
+        if digest(message) != name or not np.array_equal(memory.whole(found, update), update):
+            raise AuditError(f"round {entry['round']}: the update of edge {member} is not what its message says")
+
+
+def forwarded(params: np.ndarray, updates: np.ndarray, factors: list[float]) -> np.ndarray:
+    """The model of whoever takes a step as the edges' messages, each with a float32 factor."""
+    moved = params.astype(np.float64)
+    for factor, update in zip(factors, updates, strict=True):
+        moved = moved - update.astype(np.float64) * np.float64(np.float32(factor))
+    return moved.astype(params.dtype)
+
+
+def coded(params: np.ndarray, step: np.ndarray, entry: dict, memory: Memory) -> tuple[np.ndarray, Memory]:
+    """The model of whoever takes a step as the cloud has coded it, and what the cloud has left unsent then."""
+    import torch
+
+    from hpfl.learning.uplink import Draws
+    from hpfl.rng import Streams
+
+    chain = memory.chain(entry["step"]["coding"])
+    own = torch.from_numpy(memory.travelling(step.astype(params.dtype))).unsqueeze(0)
+    most = max(memory.chain(entry).numbers_kept(own.shape[1]) for entry in range(len(memory.codings)))
+    before = np.zeros((1, most), params.dtype) if memory.unsent is None else memory.unsent
+    used = chain.numbers_kept(own.shape[1])
+    streams, cloud = Streams(memory.seed), np.zeros(1, np.int64)
+    draws = Draws(streams, entry["round"] - 1, cloud, torch.device("cpu"), "codec/cloud")
+    arrives, left = chain.send(own, torch.from_numpy(before[:, :used]), draws)
+    moved = params.astype(np.float64) - memory.whole(arrives[0].numpy(), params).astype(np.float64)
+    unsent = np.concatenate([left.numpy(), before[:, used:]], axis=1) if used else before
+    return moved.astype(params.dtype), memory._replace(unsent=unsent if most else None)
+
+
+def recomputed(params: np.ndarray, entry: dict, folder: Path, memory: Memory) -> tuple[np.ndarray, Memory]:
+    """The model after one logged round, and what the cloud remembers then."""
     if not entry["members"]:
-        return params, state
-    updates = load_file(folder / entry["file"])["updates"]
+        return params, memory
+    arrays = load_file(folder / entry["file"])
+    updates = arrays["updates"]
     for member, update, logged in zip(entry["members"], updates, entry["updates"], strict=True):
         if digest(update) != logged:
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not the one that was logged")
         if not np.isfinite(update).all():
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not finite")
+    if entry.get("messages"):
+        check_messages(entry, updates, arrays.get("messages"), memory)
     pairs = zip(updates, entry["factors"], strict=True)
     scaled = [update if factor == 1 else update * update.dtype.type(factor) for update, factor in pairs]
     rule = rule_of(entry)
     if rule[0] == "mean":
         direction, shares = mean_of(scaled, entry["weights"])
     else:
-        direction, shares, state = combined_by(rule, scaled, entry, state)
+        direction, shares, state = combined_by(rule, scaled, entry, memory.rule)
+        memory = memory._replace(rule=state)
     found = [share * factor for share, factor in zip(shares, entry["factors"], strict=True)]
     if entry.get("shares", found) != found:
         raise AuditError(f"round {entry['round']}: the shares {entry['shares']} were logged; they are {found}")
     if entry["outer_lr"] == 0:
-        return params, state
-    return (params.astype(np.float64) - entry["outer_lr"] * direction).astype(params.dtype), state
+        return params, memory
+    step = entry["outer_lr"] * direction
+    match (entry.get("step") or {}).get("kind"):
+        case "forwarded":
+            return forwarded(params, updates, [entry["outer_lr"] * share for share in found]), memory
+        case "coded":
+            return coded(params, step, entry, memory)
+    return (params.astype(np.float64) - step).astype(params.dtype), memory
 
 
 def check_round(entry: dict, counted: dict[int, int]) -> None:
@@ -151,7 +254,7 @@ def audit(folder: Path) -> dict[str, int]:
     params: np.ndarray | None = None
     chain: dict[int, str] = {}
     rules: dict[int, str] = {}
-    state: Any = {}
+    memory = Memory()
     kept: dict[int, dict] = {}
     superseded = starts = 0
     run = None
@@ -162,28 +265,28 @@ def audit(folder: Path) -> dict[str, int]:
         if entry["kind"] == "start":
             starts += 1
             arrays = load_file(folder / entry["file"])
-            params, state = arrays["params"], remembered_at(entry, arrays)
+            params, memory = arrays["params"], memory_at(entry, arrays)
             if digest(params) != entry["params"]:
                 raise AuditError(f"the start at round {entry['round']} is not the model that was logged")
             if chain and chain.get(entry["round"]) != entry["params"]:
                 raise AuditError(f"the start at round {entry['round']} is not the model of that round")
-            if rules.get(entry["round"], rule_digest(state)) != rule_digest(state):
+            if rules.get(entry["round"], memory.digest()) != memory.digest():
                 raise AuditError(f"the start at round {entry['round']} is not what the rule remembered of that round")
             for later in [number for number in kept if number > entry["round"]]:
                 del kept[later], chain[later], rules[later]
                 superseded += 1
-            chain[entry["round"]], rules[entry["round"]] = entry["params"], rule_digest(state)
+            chain[entry["round"]], rules[entry["round"]] = entry["params"], memory.digest()
             expected = entry["round"] + 1
             continue
         if params is None or entry["round"] != expected:
             raise AuditError(f"round {entry['round']} is logged where round {expected} was due")
         if digest(params) != entry["before"]:
             raise AuditError(f"round {entry['round']} does not begin with the model of the round before")
-        params, state = recomputed(params, entry, folder, state)
+        params, memory = recomputed(params, entry, folder, memory)
         if digest(params) != entry["after"]:
             raise AuditError(f"round {entry['round']}: the recurrence gives another model than was logged")
         chain[entry["round"]], kept[entry["round"]] = entry["after"], entry
-        rules[entry["round"]] = rule_digest(state)
+        rules[entry["round"]] = memory.digest()
         expected = entry["round"] + 1
     counted: dict[int, int] = {}
     for number in sorted(kept):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
 from hpfl.config.uplinks import AUTO, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
-from hpfl.learning.codecs.menu import MENU
+from hpfl.learning.codecs.menu import ENTRIES, MENU
 from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
@@ -30,7 +30,6 @@ from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.record import check_columns
 from hpfl.training.sketch import BITS_PER_FLOAT, Projection, make_projection
 from hpfl.training.state import TrainState, initial_state
-from hpfl.training.step_coding import StepCoding
 from hpfl.training.watching import Watcher
 from hpfl.units import dbm_to_w
 
@@ -147,29 +146,26 @@ def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
     return sending
 
 
+def written_menu(config: Experiment) -> list[list[tuple[str, dict[str, Any]]]]:
+    """The chains of `Sending.codings`, each codec by its name and options, as they could be written down."""
+    if config.learning.uplink == AUTO:
+        return [[(name, dict(options)) for name, options in entry] for entry in ENTRIES]
+    chosen = config.chosen("learning.uplink")
+    codecs = chosen[len(chosen) - num_codecs(chosen) :]
+    return (
+        [[(part.name, {} if options is None else options.model_dump()) for part, options in codecs]] if codecs else []
+    )
+
+
+def foretold(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
+    """The chains whose noise UEs foretell: those of the menu, where the planner asks."""
+    return sending.codings if PLANNERS.part(config.planning.planner).traits["codings"] else ()
+
+
 def _own_method(config: Experiment) -> Method | None:
     """The method of an experiment; None stands for one that is an objective."""
     method = config.made("learning.method")
     return None if is_objective(method) else method
-
-
-def step_coding(config: Experiment, sending: Sending) -> StepCoding | None:
-    """How the cloud's step travels down; None: as the model, where downlinks are free or no codec is chosen.
-
-    Messages of edges can be forwarded where the cloud takes their mean, and where they are messages at all.
-    """
-    codings = sending.codings
-    if config.network.downlink == "free" or all(one.is_identity for one in codings):
-        return None
-    streams = COMBINES.part(config.training.combine).traits["streams"]
-    return StepCoding(
-        codings=codings,
-        bits_per_number=config.network.bits_per_parameter,
-        num_travelling=num_travelling(sending.method, sending.spec),
-        forwards=bool(streams and config.network.backhaul),
-        streams=Streams(config.training.seed),
-        travelling=sending.travelling,
-    )
 
 
 def arrivals_projection(config: Experiment, num_parameters: int, device: torch.device) -> Projection | None:

@@ -181,7 +181,7 @@ def _board(settings: CloudNodeSettings, experiment: SharedWork, deployment: Depl
     config = experiment.config
     ues = {name: number for k in range(config.network.edges) for name, number in ue_roster([], config, k).items()}
     edges = edge_roster(settings.edges, config)
-    return Board(deployment.cloud, edges=edges, ues=ues, update_bytes=experiment.spec.nbytes)
+    return Board(deployment.cloud, edges=edges, ues=ues)
 
 
 def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Subject:

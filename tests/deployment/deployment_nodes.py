@@ -120,9 +120,9 @@ class Nodes:
         self.deployment = build_deployment(self.cloud_settings, self.experiment, self.loop, run=run)
         self.audited = None if audit is None else Audited(audit, self.deployment.executor)
         self.state = state or self.deployment.start
-        model = self.deployment.executor.prepare(self.state)
+        self.deployment.executor.prepare(self.state)
         if audit is not None:
-            audit.start(model, rule=self.state.cloud_rule)
+            self.audited.begin(self.state)
         self.cloud_port = self.loop.run(self.deployment.cloud.start(), 10)
         return self.deployment
 
@@ -136,6 +136,7 @@ class Nodes:
             listen=f"127.0.0.1:{listen}",
             cloud=f"127.0.0.1:{cloud_port or self.cloud_port}",
             tls=self.certificates.tls(f"edge-{number}"),
+            state=str(self.certificates.folder / f"state-{id(self)}" / f"edge-{number}"),
             **self.common,
         )
 

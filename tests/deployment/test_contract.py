@@ -53,6 +53,30 @@ CASES = {
         "training.edge_rounds=2",
         "training.rounds=5",
     ],
+    "ternary on both hops, one edge a round": [
+        "learning.uplink=ternary",
+        "learning.dtype=float64",
+        "planning.planner=random",
+        "planning.max_edges=1",
+        "training.rounds=5",
+    ],
+    "the largest numbers rounded, private heads, two edge rounds, steps coded on the way down": [
+        'learning.uplink=[{name = "top-k", share = 0.05}, "rounding"]',
+        "learning.model=ue_and_rule_parts:narrow",
+        "learning.method=ue_and_rule_parts:PrivateHead",
+        "learning.dtype=float64",
+        "network.downlink=charged",
+        "training.edge_rounds=2",
+        "training.rounds=5",
+    ],
+    "the planner names another coding in every round": [
+        "learning.uplink=auto",
+        "planning.planner=coding_planners:in_turn",
+        "learning.model=ue_and_rule_parts:narrow",
+        "learning.dtype=float64",
+        "network.downlink=charged",
+        "training.rounds=7",
+    ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
 
@@ -103,9 +127,9 @@ def recomputed_rounds(run):
     """Parameters after every round, from the audit log alone."""
     audit_script.audit(run)
     start, *rounds = audit_script.lines_of(run / "audit.jsonl")
-    params, rule = load_file(run / start["file"])["params"], {}
+    params, memory = load_file(run / start["file"])["params"], audit_script.Memory()
     after = []
     for entry in rounds:
-        params, rule = audit_script.recomputed(params, entry, run, rule)
+        params, memory = audit_script.recomputed(params, entry, run, memory)
         after.append(params)
     return after

@@ -8,7 +8,7 @@ import torch
 from deployment_nodes import SMALL, Nodes
 
 import hpfl
-from hpfl.assembly import bits_on_air, make_radio, sending_of
+from hpfl.assembly import make_radio, menu_on_air, sending_of
 from hpfl.config import resolve
 from hpfl.data.sources import load_dataset
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
@@ -27,10 +27,10 @@ def simulated(*overrides):
 
 def deployed(config, simulation):
     config = resolve(config)
-    bits = bits_on_air(config, sending_of(config, simulation.task, torch.device("cpu")))
+    menu = menu_on_air(config, sending_of(config, simulation.task, torch.device("cpu")))
     cost = node_cost(config, simulation.task)
     streams = Streams(config.training.seed)
-    return LinkModel(config=config, bits=bits, cost=cost, radio=make_radio(config), streams=streams)
+    return LinkModel(config=config, menu=menu, cost=cost, radio=make_radio(config), streams=streams)
 
 
 class ByPlace:
@@ -58,6 +58,7 @@ def test_links_are_those_the_simulator_draws(overrides):
     np.testing.assert_array_equal(ours.ue_gain, theirs.ue_gain)
     np.testing.assert_array_equal(ours.edge_gain, theirs.edge_gain)
     np.testing.assert_array_equal(ours.compute_s, theirs.compute_s)
+    np.testing.assert_array_equal(ours.compute_j, theirs.compute_j)
 
 
 @pytest.mark.parametrize("channel", [None, ByPlace()], ids=["shipped", "by place"])

@@ -5,6 +5,8 @@ from deployment_nodes import Nodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpfl.deployment import real_executor
+from hpfl.deployment.orders import order_of
 from hpfl.deployment.pacing import piece_bytes
 
 
@@ -34,6 +36,30 @@ def test_measured_latency_follows_the_plan(certificates, edge_rounds, most):
     last = timings[-1]
     assert set(last.ue_measured_s) == {0, 1, 2, 3}
     assert set(last.edge_measured_s) == {0, 1}
+
+
+@pytest.mark.parametrize("most", [float("inf"), pytest.param(1.15, marks=SLOW)])
+def test_measured_latency_follows_a_plan_that_shares_the_band_anew_in_each_phase(certificates, most):
+    with Nodes(certificates, "network.spectrum=phased", tiny=True, paced=True) as nodes:
+        nodes.start_all()
+        nodes.play()
+        timings = nodes.deployment.executor.timings
+    assert 0.9 <= statistics.median(timing.measured_s / timing.planned_s for timing in timings) <= most
+
+
+def test_an_edge_whose_ues_are_through_does_not_send_before_its_switch(certificates, monkeypatch):
+    def delayed(*of):
+        tag, order = order_of(*of)
+        order.switch_s += 0.6
+        return tag, order
+
+    monkeypatch.setattr(real_executor, "order_of", delayed)
+    changes = ("network.spectrum=phased", "training.rounds=1")
+    with Nodes(certificates, *changes, tiny=True, paced=True) as nodes:
+        nodes.start_all()
+        nodes.play()
+        (timing,) = nodes.deployment.executor.timings
+    assert timing.measured_s >= timing.planned_s + 0.55
 
 
 @SLOW

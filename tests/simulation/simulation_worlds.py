@@ -16,10 +16,10 @@ from hpfl.network.topology import FleetSpec, make_fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.learners import Pending
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor
 from hpfl.simulation.work_sizes import WorkSizes
+from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.clock import CLOCKS, ClockSettings, Span
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.loop import Parts

@@ -17,11 +17,11 @@ from hpfl.network.path_losses import PathLoss
 from hpfl.network.sampling import Sampling
 from hpfl.planning.broadcast import broadcast_time
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
-from hpfl.simulation.broadcasting import Broadcasting
-from hpfl.simulation.held_rounds import HeldRounds
 from hpfl.simulation.roster import Life
 from hpfl.simulation.virtual_executor import Mishaps
 from hpfl.training import loop
+from hpfl.training.broadcasting import Broadcasting
+from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import play_round
 from hpfl.training.step_coding import CLOUD_CODEC
 

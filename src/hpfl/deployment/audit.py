@@ -3,7 +3,8 @@
 `audit.jsonl` is only ever appended to. A line of kind `start` names the model the following rounds begin with; a round
 that a killed cloud repeats is logged again after a new `start`, which takes the place of the rounds from there on. With
 mode `full` the updates lie beside it, in `audit/`; scripts/audit_recurrence.py recomputes every round from them. A
-`start` also has what the combine rule remembers then; each round names the rule, its options and every update's share.
+`start` also has what the combine rule remembers then, the codings and what the cloud's codec has left unsent; each
+round names the rule, its options and every update's share, and how updates and the step were coded, where they were.
 """
 
 import json
@@ -18,6 +19,7 @@ import safetensors.numpy
 
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.wire import Vector, digest_of
+from hpfl.training.step_coding import SentStep
 from hpfl.training.written_state import Tensors, taken_apart
 
 LOG, FOLDER = "audit.jsonl", "audit"
@@ -25,7 +27,7 @@ LOG, FOLDER = "audit.jsonl", "audit"
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregated:
-    """One edge's part in a round."""
+    """One edge's part in a round; the message that it came in, where that was coded."""
 
     member: int
     base_round: int
@@ -33,6 +35,7 @@ class Aggregated:
     factor: float
     update: Vector
     ues: Sequence[int]
+    message: Vector | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,8 @@ class Uploaded:
     """What a round makes its model of: which updates, in which order and with which weights, on which model.
 
     `outer_lr` is the step on their mean, with a planner's own scale; `combine` the rule that stands in for the mean, by
-    `name` and `options`.
+    `name` and `options`; `coding` the entry of the menu of codings by which updates came, and `step` how the step
+    travels down, which is what the model moves by (None: as the model).
     """
 
     before: NamedModel
@@ -49,6 +53,21 @@ class Uploaded:
     combine: Mapping[str, Any]
     planned_s: float
     measured_s: float
+    coding: int = 0
+    step: SentStep | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedCodings:
+    """The menu of codings, each step of a chain by name and options, and what is needed to code again.
+
+    `arrays` are what the cloud has left unsent, `cloud_codec`, and the `places` of parameters that travel, where there
+    are such.
+    """
+
+    menu: Sequence[Sequence[tuple[str, Mapping[str, Any]]]]
+    seed: int
+    arrays: Mapping[str, Vector]
 
 
 class AuditLog:
@@ -59,19 +78,27 @@ class AuditLog:
         self._mode = mode
         self._log = out / LOG
 
-    def start(self, model: NamedModel, *, rule: Mapping[str, Any] | None = None) -> None:
-        """The model that the rounds from here on begin with, and what the combine rule remembers then."""
+    def start(
+        self, model: NamedModel, *, rule: Mapping[str, Any] | None = None, codings: LoggedCodings | None = None
+    ) -> None:
+        """The model that the rounds from here on begin with, and what combine rule and codec remember then."""
         name, tag = model.tag.base.hex(), model.tag
         tensors: Tensors = {}
         note = taken_apart("rule", rule or {}, tensors)
         arrays = {"params": model.vector} | {key: tensor.numpy() for key, tensor in tensors.items()}
-        file = self._keep(f"start-{tag.round:08d}-{name[:8]}", arrays)
-        self._append({"kind": "start", "run": tag.run, "round": tag.round, "params": name, "rule": note, "file": file})
+        line = {"kind": "start", "run": tag.run, "round": tag.round, "params": name, "rule": note}
+        if codings is not None:
+            arrays |= codings.arrays
+            line["codings"] = {"menu": codings.menu, "seed": codings.seed}
+        self._append({**line, "file": self._keep(f"start-{tag.round:08d}-{name[:8]}", arrays)})
 
     def stepped(self, taken: Uploaded, after: NamedModel, shares: Mapping[int, float]) -> None:
         """A round's updates, the model that they have made, and each edge's share in the step."""
         parts, tag, name = taken.parts, after.tag, after.tag.base.hex()
         stack = {"updates": np.stack([part.update for part in parts])} if parts else {}
+        messages = [part.message for part in parts if part.message is not None]
+        if messages:
+            stack["messages"] = np.stack(messages)
         file = self._keep(f"round-{tag.round:08d}-{name[:8]}", stack)
         line = {
             "kind": "round",
@@ -92,6 +119,11 @@ class AuditLog:
             "after": name,
             "file": file,
         }
+        if messages:
+            line |= {"coding": taken.coding, "messages": [digest_of(message).hex() for message in messages]}
+        if taken.step is not None:
+            kind = "coded" if taken.step.encode is not None else "forwarded"
+            line["step"] = {"kind": kind, "coding": taken.step.coding}
         self._append(line)
 
     def _keep(self, stem: str, arrays: dict[str, Vector]) -> str | None:

@@ -1,6 +1,6 @@
 """What is checked of a message before it touches anything: whose it is, what about, and sane numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,18 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedSketch:
-    """A sketch whose numbers are finite; an edge's lists its UEs and their samples."""
+    """A sketch whose numbers are finite, how long it was computed, and the noise [C] that each coding would add.
+
+    An edge's lists its UEs and their samples.
+    """
 
     values: FloatArray
     weight: float
     num_samples: int
     ues: IntArray
     samples: IntArray
+    took_s: float = 0.0
+    noise: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 def check_hello(hello: Any, *, fingerprint: str, tag: Tag, name: str) -> None:
@@ -86,15 +91,20 @@ def check_weight(weight: float, num_samples: int, *, wanted: float, bounds: Boun
         raise RefusedError("weight", f"an update of weight {weight} came, wanted {wanted}")
 
 
-def check_sketch(sketch: Any, *, width: int, bounds: Bounds) -> CheckedSketch:
-    """Refuse a sketch of another width, or with numbers that are not finite or larger than an update's could be."""
-    values = as_numbers(sketch.values, count=width)
-    if not np.isfinite(values).all():
+def check_sketch(sketch: Any, *, width: int, bounds: Bounds, codings: int = 0) -> CheckedSketch:
+    """Refuse a sketch of another width, or with numbers that are not finite or larger than an update's could be.
+
+    With `codings` in the menu, so many noises come with it.
+    """
+    values, noise = as_numbers(sketch.values, count=width), as_numbers(sketch.noise, count=codings)
+    if not np.isfinite(values).all() or not np.isfinite(noise).all() or (noise < 0).any():
         raise RefusedError("nonfinite", "a sketch came with an infinite or undefined number")
     if float(values @ values) > (len(values) * bounds.update_norm**2) * 1e6:
         raise RefusedError("norm", f"a sketch of norm {np.linalg.norm(values):.4g} came")
     if len(sketch.ue) != len(sketch.samples) or len(set(sketch.ue)) != len(sketch.ue):
         raise RefusedError("shape", f"a sketch lists {len(sketch.ue)} UEs and {len(sketch.samples)} sample counts")
+    if not 0.0 <= sketch.took_s < np.inf:
+        raise RefusedError("nonfinite", f"a sketch that took {sketch.took_s} s came")
     if not (np.isfinite(sketch.weight) and sketch.weight > 0):
         raise RefusedError("weight", f"a sketch of weight {sketch.weight} came, wanted a positive number")
     return CheckedSketch(
@@ -103,12 +113,16 @@ def check_sketch(sketch: Any, *, width: int, bounds: Bounds) -> CheckedSketch:
         num_samples=int(sketch.num_samples),
         ues=np.array(sketch.ue, dtype=np.int64),
         samples=np.array(sketch.samples, dtype=np.int64),
+        took_s=sketch.took_s,
+        noise=noise,
     )
 
 
-def check_edge_sketch(edge: int, sketch: Any, *, width: int, bounds: Bounds, own: set[int]) -> CheckedSketch:
+def check_edge_sketch(
+    edge: int, sketch: Any, *, width: int, bounds: Bounds, own: set[int], codings: int = 0
+) -> CheckedSketch:
     """Refuse an edge's sketch also for UEs that are not its `own`, and for sample counts beyond belief."""
-    checked = check_sketch(sketch, width=width, bounds=bounds)
+    checked = check_sketch(sketch, width=width, bounds=bounds, codings=codings)
     if not checked.ues.size or not set(checked.ues.tolist()) <= own:
         raise RefusedError("identity", f"edge {edge} lists UEs that are not its own")
     if checked.samples.min() < 1 or checked.samples.max() > bounds.num_samples:

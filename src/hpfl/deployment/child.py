@@ -8,14 +8,15 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.attaching import stay_attached
 from hpfl.deployment.computing import Computing
 from hpfl.deployment.logs import log
-from hpfl.deployment.named_model import sound
+from hpfl.deployment.model_steps import ModelStep, StepReader
+from hpfl.deployment.named_model import NamedModel, model_of, sound
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings, UeNodeSettings
 from hpfl.deployment.stream import TierStream
 from hpfl.deployment.uploading import Upload, Uploads
-from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, VectorSpec, encode
+from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, VectorSpec, digest_of, encode
 
 
 class ChildWork(Protocol):
@@ -47,6 +48,10 @@ class ChildWork(Protocol):
         """How good a model is."""
         ...
 
+    def stepped(self, steps: tuple[ModelStep, ...]) -> None:
+        """The newest model came as steps from the one before."""
+        ...
+
     def fetched(self, tag: Tag, vector: Vector) -> None:
         """The global model has come for whoever visits."""
         ...
@@ -74,6 +79,8 @@ class ChildSide:
         self._settings = settings
         self._experiment = experiment
         self._work = work
+        self._reader = StepReader(experiment.updates)
+        self._model: NamedModel | None = None
         self._address, self._parent = address, parent
         self._done = False
 
@@ -116,7 +123,16 @@ class ChildSide:
     def _expects(self, tag: Tag, begin: Any) -> VectorSpec:
         if begin.purpose not in self._work.purposes:
             raise RefusedError("unexpected", f"a vector for purpose {begin.purpose} came")
-        return self._experiment.spec
+        return self._expected_steps(tag, begin) if begin.step else self._experiment.spec
+
+    def _expected_steps(self, tag: Tag, begin: Any) -> VectorSpec:
+        """Steps to a model, from the one that is here."""
+        here = b"" if self._model is None else self._model.tag.base
+        if begin.purpose != pb.TRAIN or here not in {begin.since, tag.base}:
+            declining = self.link.decline(tag, "stale", "steps came from a model that is not here")
+            self.link.background.start("answer", declining)
+            raise RefusedError("stale", "steps came from a model that is not here")
+        return self._reader.expected(tag, begin)
 
     def _handle(self, tag: Tag, content: Any) -> None:
         if isinstance(content, Arrival):
@@ -135,7 +151,9 @@ class ChildSide:
                 pass
 
     def _take_model(self, tag: Tag, arrival: Arrival) -> None:
-        vector = sound(arrival)
+        vector = self._stepped(tag, arrival) if arrival.begin.step else sound(arrival)
+        if arrival.begin.purpose == pb.TRAIN and model_of(tag):
+            self._model = NamedModel(tag, vector)
         match arrival.begin.purpose:
             case pb.TRAIN if self.computing.is_new(tag):
                 self._work.turned()
@@ -146,6 +164,19 @@ class ChildSide:
                 self.link.background.start("evaluate", self._evaluate(tag, vector))
             case _:
                 self._work.fetched(tag, vector)
+
+    def _stepped(self, tag: Tag, arrival: Arrival) -> Vector:
+        """The model that steps lead to, if it is the one their tag names; else it is asked for whole."""
+        assert self._model is not None
+        if self._model.tag.base == tag.base:
+            return self._model.vector
+        steps = self._reader.read(arrival)
+        vector = self._reader.taken(self._model.vector, steps)
+        if digest_of(vector) != tag.base:
+            self.link.background.start("answer", self.link.decline(tag, "stale", "the steps lead to another model"))
+            raise RefusedError("digest", "steps came that lead to another model than they name")
+        self._work.stepped(steps)
+        return vector
 
     def _ordered(self, tag: Tag, order: Any) -> None:
         if self.computing.holds(tag):

@@ -1,13 +1,15 @@
 """The cloud's round over the network: sends models and orders to edges, and tells what came back; decides nothing."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.deliveries import Delivered, Held, NobodyError, StoppedError
 from hpfl.deployment.from_edges import FromEdges
 from hpfl.deployment.hub import Child
+from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
@@ -108,9 +110,15 @@ class Cloud:
             return False
         return bool(there) and there == ready | (there & side.gathering.failed) and not side.is_early
 
-    async def execute(self, orders: Mapping[int, tuple[Tag, Any]], deadline_s: float) -> dict[int, Delivered]:
-        """Send every edge its order and wait for the updates until the deadline; in order of arrival."""
+    async def execute(
+        self, orders: Mapping[int, tuple[Tag, Any]], deadline_s: float, *, coding: int = 0
+    ) -> dict[int, Delivered]:
+        """Send every edge its order and wait for the updates until the deadline; in order of arrival.
+
+        All are coded by one entry of the menu of codings.
+        """
         delivered = self._ways.delivered = {}
+        self._ways.coding = coding
         tags = {edge: tag.by(self._side.name) for edge, (tag, _) in orders.items()}
         asked = {edge: order for edge, (_, order) in orders.items()}
         await self._side.collect(asked, tags, at_once=max(len(asked), 1), within_s=deadline_s)
@@ -120,8 +128,15 @@ class Cloud:
         """Whether an edge has been asked for its update and may still deliver it."""
         return self._side.collecting.is_open_for(edge)
 
-    async def broadcast(self, edges: list[int]) -> None:
-        """Send the current model to edges, whose updates are spent."""
+    async def broadcast(self, edges: list[int], steps: Iterable[ModelStep] = (), *, after_s: float = 0.0) -> None:
+        """Send the current model to edges, whose updates are spent; the steps to it to those that lack no more.
+
+        It leaves after so many seconds, when it would be through on the modelled air; a stop waits for nothing.
+        """
+        self._side.steps.add(steps)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(after_s):
+                await self.stopping.wait()
         for edge in edges:
             self._side.gathering.held.pop(edge, None)
         self._side.hand_out([self.hub.children[edge] for edge in edges if edge in self.hub.children])

@@ -5,9 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hpfl.deployment.checks import Bounds, CheckedSketch, check_update, check_weight
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, Tag, Vector
+
+Read = Callable[[Arrival], Vector]
+"""Makes an update of a message that came; may refuse it."""
 
 _ANY_COUNT = 2**62  # the samples of each UE have been checked
 
@@ -30,7 +35,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Delivered:
-    """An edge's update as it came."""
+    """An edge's update; where it came coded, its `message` too."""
 
     base_round: int
     update: Vector
@@ -39,14 +44,15 @@ class Delivered:
     ues: list[int]
     ue_seconds: list[float]
     seconds: float
+    message: Vector | None = None
 
 
 def delivered_of(
-    arrival: Arrival, held: Held, *, bounds: Bounds, weigh: Callable[[int], float], seconds: float
+    arrival: Arrival, held: Held, *, read: Read, bounds: Bounds, weigh: Callable[[int], float], seconds: float
 ) -> Delivered:
     """An edge's update, if it is finite, not too large, and for UEs and samples that the edge has announced.
 
-    `weigh` gives the weight that so many samples have.
+    `read` makes the update of what came; `weigh` gives the weight that so many samples have.
     """
     begin = arrival.begin
     ues, ue_seconds = _upload_of(begin)
@@ -58,9 +64,10 @@ def delivered_of(
         raise RefusedError("samples", f"{begin.num_samples} samples came with an update, announced were {total}")
     many = Bounds(update_norm=bounds.update_norm, num_samples=_ANY_COUNT)
     check_weight(begin.weight, total, wanted=weigh(total), bounds=many)
-    vector = arrival.vector()
-    squared = check_update(vector, many)
-    return Delivered(held.tag.base_round, vector, begin.weight, squared, ues, ue_seconds, seconds)
+    vector = read(arrival)
+    squared, came = check_update(vector, many), arrival.vector()
+    message = came if came.dtype == np.uint8 else None
+    return Delivered(held.tag.base_round, vector, begin.weight, squared, ues, ue_seconds, seconds, message)
 
 
 def _upload_of(begin: Any) -> tuple[list[int], list[float]]:

@@ -1,9 +1,9 @@
 """From a cloud's file and the experiment to the parts of a real round."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hpfl.assembly import arrivals_projection, bits_on_air, cloud_settings, make_radio, start_state, torch_dtype
+from hpfl.assembly import arrivals_projection, cloud_settings, make_radio, menu_on_air, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
@@ -11,9 +11,11 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import LinkModel, node_cost
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
+from hpfl.downlinks import broadcasting, step_coding
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_columns
+from hpfl.training.foretold import Foretold
 from hpfl.training.loop import Evaluate, Parts
 from hpfl.training.state import TrainState
 
@@ -39,16 +41,22 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         return Cloud(settings, experiment, run)
 
     cloud = loop.run(made())
+    links = LinkModel(
+        config=config,
+        menu=menu_on_air(config, experiment.sending),
+        cost=node_cost(config, experiment.task),
+        radio=make_radio(config),
+        streams=streams,
+    )
+    coding = step_coding(config, experiment.sending)
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
-        links=LinkModel(
-            config=config,
-            bits=bits_on_air(config, experiment.sending),
-            cost=node_cost(config, experiment.task),
-            radio=make_radio(config),
-            streams=streams,
-        ),
+        links=links,
+        downlink=broadcasting(config, experiment.sending, links.cpu_hz(), coding),
+        updates=experiment.updates,
+        num_foretold=len(experiment.foretold),
+        usual=Foretold(experiment.foretold, experiment.sending.travelling, streams).usual(experiment.sending),
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,
@@ -68,7 +76,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             columns=summary_columns(experiment.metrics),
             projection=arrivals_projection(config, experiment.sending.spec.num_parameters, params.device),
         ),
-        settings=cloud_settings(config),
+        settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(pending=nothing),
     )
 

@@ -1,6 +1,7 @@
 """One edge: a child of the cloud and the parent of its UEs; lets them compute, averages, and sends the mean up."""
 
 import asyncio
+import logging
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -8,15 +9,22 @@ from typing import Any
 
 import numpy as np
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.child import ChildSide
-from hpfl.deployment.edge_ues import EdgeUes
-from hpfl.deployment.gathering import mean_sketch
+from hpfl.deployment.coder import Coder
+from hpfl.deployment.edge_ues import EdgeUes, UePlan
+from hpfl.deployment.gathering import edge_noise, mean_sketch
+from hpfl.deployment.logs import log
+from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
+from hpfl.deployment.stream import sleep_until
 from hpfl.deployment.uploading import Upload
 from hpfl.deployment.wire import Tag, Vector, digest_of, numbers
+from hpfl.learning.coding import BY_EDGE
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,14 @@ class Base:
 
     vector: Vector
     samples: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What an edge has collected and made ready, by which entry of the menu of codings."""
+
+    upload: Upload
+    coding: int
 
 
 class Edge:
@@ -39,7 +55,8 @@ class Edge:
         self._settings = settings
         self._experiment = experiment
         self._base: Base | None = None
-        self._finished: Upload | None = None
+        self._coder = Coder.of(experiment, BY_EDGE, settings.number, settings.state)
+        self._finished: Finished | None = None
 
     async def start(self) -> int:
         """Listen for UEs; the port."""
@@ -76,20 +93,41 @@ class Edge:
         samples = {ue: sketch.num_samples for ue, sketch in sketches.items()}
         self._base = Base(vector, samples)
         total, each = sum(samples.values()), list(samples.values())
-        return pb.Sketch(values=numbers(values), weight=weight, num_samples=total, ue=list(samples), samples=each)
+        return pb.Sketch(
+            values=numbers(values),
+            weight=weight,
+            num_samples=total,
+            ue=list(samples),
+            samples=each,
+            took_s=max(sketch.took_s for sketch in sketches.values()),
+            noise=numbers(self._noise(list(sketches.values()), values)),
+        )
+
+    def _noise(self, sketches: list[CheckedSketch], mean: FloatArray) -> FloatArray:
+        """What each coding of the menu would add to the update whose sketch is `mean`, where the planner asks."""
+        chains = self._experiment.foretold
+        return edge_noise(sketches, mean, chains, backhaul=self._experiment.config.network.backhaul)
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
-        """The mean of what the UEs of an order deliver; what was collected before is sent again as it is."""
-        if self._finished is None and self._base is not None:
-            self._finished = await self._finish(self._base, tag, order)
-        return self._finished
+        """The mean of what the UEs of an order deliver; what was collected before is sent again as it is.
 
-    async def _finish(self, base: Base, tag: Tag, order: Any) -> Upload | None:
+        Where the band is phased, it is not sent before the order's switch: until then it is the UEs'.
+        """
+        ordered_s = asyncio.get_running_loop().time()
+        if self._base is not None and (self._finished is None or self._finished.coding != order.coding):
+            self._finished = await self._finish(self._base, tag, order)
+        if self._finished is None:
+            return None
+        if order.paced:
+            await sleep_until(ordered_s + order.switch_s)
+        return self._finished.upload
+
+    async def _finish(self, base: Base, tag: Tag, order: Any) -> Finished | None:
         """All edge rounds on one base (paper, section 3.2); None where nobody delivered."""
         settings = self._experiment.edge_settings
         rounds = settings.edge_rounds
-        seconds = zip(order.ue, order.ue_compute_s, order.ue_upload_s, strict=True)
-        plan = {ue: (c / rounds, u / rounds) for ue, c, u in seconds if ue in base.samples}
+        each = zip(order.ue, order.ue_compute_s, order.ue_upload_s, order.ue_counted, strict=True)
+        plan = {ue: UePlan(c / rounds, u / rounds, counted) for ue, c, u, counted in each if ue in base.samples}
         total = np.zeros(self._experiment.spec.length)
         took: dict[int, float] = {}
         for edge_round in range(rounds):
@@ -100,23 +138,35 @@ class Edge:
                 sketches = await self.ues.sketched(inner, start, set(plan))
                 plan = {ue: plan[ue] for ue in plan if ue in sketches}
             within_s = order.phase_deadline_s / rounds
-            took = await self.ues.collected(inner, plan, base.samples, paced=order.paced, within_s=within_s)
+            took = await self.ues.collected(inner, plan, base.samples, order, within_s=within_s)
             if not took:
                 return None
             total += self.ues.ways.combined()
             plan = {ue: plan[ue] for ue in took}
-        return self._upload(total.astype(base.vector.dtype), base, took)
+        return await self._made(total.astype(base.vector.dtype), base, took, tag, order)
 
-    def _upload(self, update: Vector, base: Base, took: dict[int, float]) -> Upload:
+    async def _made(self, update: Vector, base: Base, took: dict[int, float], tag: Tag, order: Any) -> Finished | None:
+        """The update as it goes up, coded as the order says; None where the cloud would refuse it."""
         ues = sorted(took)
         samples = sum(base.samples[ue] for ue in ues)
         head = {"weight": self._experiment.weight(samples), "num_samples": samples}
-        return Upload(update, {**head, "ue": ues, "took_s": [took[ue] for ue in ues]})
+        if self._experiment.updates.codes_again(order.coding):
+            asked = {"key": tag.base_round, "coding": order.coding, "counted": order.counted}
+            try:
+                update = await asyncio.to_thread(self._coder.coded, update, tag, **asked)
+            except RefusedError as error:
+                log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
+                return None
+        return Finished(Upload(update, {**head, "ue": ues, "took_s": [took[ue] for ue in ues]}), order.coding)
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """The UEs' figures of a model."""
         found = dict(sorted((await self.ues.evaluated(tag, vector)).items()))
         return pb.Figures(ue=list(found), values=numbers(np.array(list(found.values()))))
+
+    def stepped(self, steps: tuple[ModelStep, ...]) -> None:
+        """Keep the steps for UEs that hold the model they begin with."""
+        self.ues.side.steps.add(steps)
 
     def fetched(self, tag: Tag, vector: Vector) -> None:
         """The global model, for the visitors."""

@@ -1,6 +1,8 @@
 """An edge's UEs through one round: sends them models, waits for sketches, collects updates into one mean."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import CheckedSketch
@@ -21,8 +23,14 @@ SOONER = 0.8
 _LEAST_SLOTS = 8
 """Updates that may be on their way in at once, however large they are."""
 
-PlannedSeconds = dict[int, tuple[float, float]]
-"""Planned seconds of each UE: computing, sending."""
+
+@dataclass(frozen=True)
+class UePlan:
+    """What an order says of one UE: seconds of computing and of sending, and which of its updates has counted last."""
+
+    compute_s: float
+    upload_s: float
+    counted: int
 
 
 class EdgeUes:
@@ -68,19 +76,26 @@ class EdgeUes:
         return only is not None or not self.side.is_early
 
     async def collected(
-        self, tag: Tag, plan: PlannedSeconds, samples: Mapping[int, int], *, paced: bool, within_s: float
+        self, tag: Tag, plan: Mapping[int, UePlan], samples: Mapping[int, int], asked: Any, *, within_s: float
     ) -> dict[int, float]:
-        """Let the UEs in a plan deliver, into `combined`; the seconds each took, who is late is left out.
+        """Let the UEs in a plan deliver as their edge was `asked` to, into `combined`; the seconds each took.
 
-        `samples` is how many were announced for each UE: an update that comes with another number is refused.
+        Who is late is left out. `samples` is how many were announced for each UE: an update that comes with another
+        number is refused.
         """
         slots = self.side.at_once
         crowd = min(1.0, slots / max(len(plan), 1))  # several waves, each faster: together as long as planned
         orders = {
-            ue: pb.Order(compute_s=compute_s, upload_s=upload_s * crowd, paced=paced)
-            for ue, (compute_s, upload_s) in plan.items()
+            ue: pb.Order(
+                compute_s=one.compute_s,
+                upload_s=one.upload_s * crowd,
+                paced=asked.paced,
+                coding=asked.coding,
+                counted=one.counted,
+            )
+            for ue, one in plan.items()
         }
-        self.ways.begin(samples)
+        self.ways.begin(samples, asked.coding)
         tags = dict.fromkeys(self.side.roster.values(), tag.by(self.side.name))
         return await self.side.collect(orders, tags, at_once=slots, within_s=within_s)
 

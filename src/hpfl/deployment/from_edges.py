@@ -10,20 +10,28 @@ from hpfl.deployment.hub import Child
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import Arrival
+from hpfl.deployment.wire import Arrival, VectorSpec
 
 
 class FromEdges:
-    """The cloud's own ways with its children; `delivered` are this round's updates in the order of arrival."""
+    """The cloud's own ways with its children; `delivered` are this round's updates in the order of arrival.
+
+    `coding` is the entry of the menu of codings that edges were ordered to send by.
+    """
 
     children_are = "edges"
 
     def __init__(self, experiment: SharedWork, ues_of: Sequence[Collection[int]]) -> None:
         self.delivered: dict[int, Delivered] = {}
-        self.update_spec = experiment.spec
+        self.coding = 0
         self._experiment = experiment
         self._ues_of = ues_of
         self._answered: set[Child] = set()
+
+    @property
+    def update_spec(self) -> VectorSpec:
+        """What an edge's update must look like in this round."""
+        return self._experiment.updates.edge_spec(self.coding)
 
     def admit(self, child: Child) -> None:
         """Edges alone."""
@@ -40,17 +48,24 @@ class FromEdges:
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch for UEs of this edge."""
-        bounds, own = self._experiment.bounds, set(self._ues_of[child.number])
-        return check_edge_sketch(child.number, sketch, width=self._experiment.sketch_width, bounds=bounds, own=own)
+        work, own = self._experiment, set(self._ues_of[child.number])
+        sizes = {"width": work.sketch_width, "codings": len(work.foretold)}
+        return check_edge_sketch(child.number, sketch, bounds=work.bounds, own=own, **sizes)
 
     def accept(self, side: ParentSide, number: int, arrival: Arrival) -> None:
         """Keep an edge's update if it is the one the edge has announced."""
         held = side.gathering.held.get(number)
         if held is None or not held.tag.about_same_model(arrival.tag):
             raise RefusedError("unexpected", f"edge {number} delivers what it has announced no longer")
-        bounds, weigh = self._experiment.bounds, self._experiment.weight
-        seconds = side.collecting.waited(number)
-        self.delivered[number] = delivered_of(arrival, held, bounds=bounds, weigh=weigh, seconds=seconds)
+        work, coding = self._experiment, self.coding
+        self.delivered[number] = delivered_of(
+            arrival,
+            held,
+            read=lambda came: work.updates.from_edge(came, coding),
+            bounds=work.bounds,
+            weigh=work.weight,
+            seconds=side.collecting.waited(number),
+        )
         side.metrics.accepted.inc()
 
     def declined(self, side: ParentSide, child: Child) -> None:

@@ -10,7 +10,7 @@ from hpfl.deployment.hub import Child
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import Arrival, Vector
+from hpfl.deployment.wire import Arrival, Vector, VectorSpec
 
 
 class FromUes:
@@ -25,8 +25,13 @@ class FromUes:
         spec = experiment.spec
         room = {"num_ues": num_ues, "length": spec.length, "bytes_each": spec.dtype.itemsize}
         self._updates = joined_by(experiment.edge_settings, **room)
-        self.update_spec = experiment.ue_updates.spec
+        self._coding = 0
         self._experiment = experiment
+
+    @property
+    def update_spec(self) -> VectorSpec:
+        """What a UE's update must look like that was ordered last."""
+        return self._experiment.updates.ue_spec(self._coding)
 
     def admit(self, child: Child) -> None:
         """Whoever has a credible number of samples."""
@@ -48,21 +53,22 @@ class FromUes:
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch with the samples that the UE has declared."""
-        checked = check_sketch(sketch, width=self._experiment.sketch_width, bounds=self._experiment.bounds)
+        work = self._experiment
+        checked = check_sketch(sketch, width=work.sketch_width, bounds=work.bounds, codings=len(work.foretold))
         self._check_samples(checked.weight, checked.num_samples, child.hello.num_samples)
         return checked
 
     def accept(self, side: ParentSide, number: int, arrival: Arrival) -> None:
         """Add a UE's update if it is sound and comes with the samples that were announced."""
         self._check_samples(arrival.begin.weight, int(arrival.begin.num_samples), self._announced[number])
-        update = self._experiment.ue_updates.unpacked(arrival)
+        update = self._experiment.updates.from_ue(arrival, self._coding)
         check_update(update, self._experiment.bounds)
         self.add(number, update, arrival.begin.weight)
         side.metrics.accepted.inc()
 
-    def begin(self, announced: Mapping[int, int]) -> None:
-        """Begin another round of updates, of UEs that have announced so many samples each."""
-        self._announced = announced
+    def begin(self, announced: Mapping[int, int], coding: int) -> None:
+        """Begin another round of updates, of UEs that have announced so many samples each, coded by a menu's entry."""
+        self._announced, self._coding = announced, coding
         self._updates.restart()
 
     def add(self, number: int, update: Vector, weight: float) -> None:

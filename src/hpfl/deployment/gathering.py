@@ -1,7 +1,7 @@
 """Which children hold an update that counts: its sketch and the model it was computed on, by child."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from hpfl.deployment.checks import CheckedSketch, check_same_model
 from hpfl.deployment.deliveries import Held
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Tag
+from hpfl.learning.uplink import Uplink
 
 
 class Gathering:
@@ -78,3 +79,26 @@ def mean_sketch(sketches: Iterable[CheckedSketch]) -> tuple[FloatArray, float]:
     for sketch in chosen:
         values += sketch.weight / weight * sketch.values
     return values, weight
+
+
+def edge_noise(
+    sketches: Sequence[CheckedSketch], mean: FloatArray, chains: Sequence[Uplink], *, backhaul: bool
+) -> FloatArray:
+    """What each chain [C] would add to an edge's update: at its UEs, and where it is coded again for the `backhaul`.
+
+    UEs add `sum_i share_i^2 var_i`. Nobody has the mean yet that then arrives: its coding is taken to add in the same
+    proportion as theirs, `var_i / |u_i|^2` (norms are those of sketches), of what arrives (`training/foretold.py`).
+    """
+    if not chains:
+        return np.zeros(0)
+    weights = np.array([sketch.weight for sketch in sketches])
+    shares, noise = weights / weights.sum(), np.stack([sketch.noise for sketch in sketches])
+    below = np.square(shares) @ noise
+    if not backhaul:
+        return np.asarray(below)
+    tiny = np.finfo(np.float64).tiny
+    given = max(float(shares @ [sketch.values @ sketch.values for sketch in sketches]), tiny)
+    squared = max(float(mean @ mean), tiny)
+    random = np.array([not chain.feeds_back for chain in chains])
+    growth = 1.0 + np.where(random, below / squared, 0.0)
+    return np.asarray(below + shares @ noise / given * squared * growth * (1.0 - np.square(shares).sum()))

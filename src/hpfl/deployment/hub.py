@@ -28,7 +28,7 @@ _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"
 
 @dataclass(eq=False)
 class Child:
-    """One attached stream and who is at its other end."""
+    """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold."""
 
     name: str
     number: int
@@ -36,6 +36,7 @@ class Child:
     stream: TierStream
     refusals: int = 0
     asked_again: bool = False
+    model: bytes = b""
 
 
 class Parent(Protocol):

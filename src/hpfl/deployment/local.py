@@ -83,6 +83,7 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[LocalNo
     for k in range(len(counts)):
         listen = f"{_LOOPBACK}:{ports[1 + k]}"
         edge = {"number": k, "listen": listen, "cloud": cloud["listen"], "metrics": metrics[1 + k]}
+        edge |= {"state": f"../state/edge-{k}"}
         add(f"edge-{k}", "edge", edge)
     for i in range(int(counts.sum())):
         k = int((counts.cumsum() <= i).sum())

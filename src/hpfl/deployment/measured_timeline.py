@@ -16,8 +16,8 @@ Stretch = tuple[int, int, float, float, int, float]
 class RoundTimes:
     """When a round began and when its orders went out (s of the run), how long it took, and how time was scaled.
 
-    `computing_s` is, by edge, the modelled computation after the order, where there is one; `ue_bits` are those of a
-    UE's uploads and `edge_bits` those of an edge's.
+    `computing_s` is, by edge, the modelled computation after the order, where there is one, and `switch_s` the time
+    before which it was not to send; `ue_bits` are those of a UE's uploads and `edge_bits` those of an edge's.
     """
 
     round: int
@@ -26,6 +26,7 @@ class RoundTimes:
     latency_s: float
     time_scale: float
     computing_s: Mapping[int, float]
+    switch_s: Mapping[int, float]
     ue_bits: float
     edge_bits: float
 
@@ -51,7 +52,8 @@ def _of_edge(times: RoundTimes, edge: int, held: Held, called: set[int], came: D
         arrived_s = times.ordered_s + came.seconds / times.time_scale
         last_ue_s = min(times.ordered_s + max(came.ue_seconds) / times.time_scale, arrived_s)
         marks = [(COMPUTE, min(computed_s, last_ue_s), 0.0), (UPLOAD, last_ue_s, len(came.ues) * times.ue_bits)]
-        marks += [(BACKHAUL, arrived_s, times.edge_bits)]
+        switched_s = times.ordered_s + times.switch_s.get(edge, 0.0)
+        marks += [(WAITING, min(switched_s, arrived_s), 0.0), (BACKHAUL, arrived_s, times.edge_bits)]
     marks += [(UPLOAD if edge in called and came is None else WAITING, end_s, 0.0)]
     start_s = times.began_s
     for name, until_s, bits in marks:

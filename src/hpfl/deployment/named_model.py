@@ -32,6 +32,11 @@ class NamedModel:
         return tuple(chunk_frames(self.tag, self.vector))
 
 
+def model_of(tag: Tag) -> bytes:
+    """The cloud's model that a tag names; nothing where it names an edge's own, of a later edge round."""
+    return b"" if tag.edge_round else tag.base
+
+
 def sound(arrival: Arrival) -> Vector:
     """The model that came, if it is the one its tag names."""
     vector = arrival.vector()

@@ -12,10 +12,11 @@ from hpfl.data.sources import described
 from hpfl.deployment.settings import NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
 from hpfl.learning import Task
+from hpfl.network.channel import Gains
 from hpfl.network.energy import compute_j
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
-from hpfl.network.places import places_at_rest
+from hpfl.network.places import Places, places_at_rest
 from hpfl.network.radio import Radio
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
@@ -75,10 +76,13 @@ def _roster(names: list[str], numbers: range, what: str) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkModel:
-    """The modelled radio and machines of an experiment, from which every round's links are drawn."""
+    """The modelled radio and machines of an experiment, from which every round's links are drawn.
+
+    `menu` has the bits of uploads by entry of the menu of codings; links are those of its first, or uncoded.
+    """
 
     config: Experiment
-    bits: BitsOnAir
+    menu: tuple[BitsOnAir, ...]
     cost: SampleCost
     radio: Radio
     streams: Streams
@@ -95,20 +99,28 @@ class LinkModel:
             edge_gain=edge_gain,
             edge_power_w=fleet.edge_power_w,
             edge_noise_w_per_hz=np.full(fleet.num_edges, noise),
-            edge_bits=np.full(fleet.num_edges, self.bits.edge),
+            edge_bits=np.full(fleet.num_edges, self.menu[0].edge),
             members=members,
             edge_of_ue=fleet.edge_of_ue[members],
             ue_gain=ue_gain,
             ue_power_w=fleet.ue_power_w[members],
             ue_noise_w_per_hz=np.full(members.size, noise),
-            ue_bits=np.full(members.size, self.bits.ue),
+            ue_bits=np.full(members.size, self.menu[0].ue),
             compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
+            compute_j=self._compute_j(fleet)[members],
         )
+
+    def seen_from_above(self, round_number: int) -> tuple[Gains, Places]:
+        """Gains of all UEs and backhauls and where everything is, which are those of the way down too."""
+        nobody = np.zeros(0, dtype=np.int64)
+        places = places_at_rest(self._fleet(nobody, nobody), self.streams)
+        everybody = np.arange(self.config.network.num_ues)
+        moment = self.radio.moment(round_number, 0.0)
+        return self.radio.gains(moment, places, self.streams, members=everybody), places
 
     def compute_j(self, members: IntArray, samples: IntArray) -> FloatArray:
         """Modelled joules of computing on one model, of the UEs `members` with `samples` each."""
-        fleet = self._fleet(members, samples)
-        return compute_j(self._compute_s(fleet)[members], fleet.cpu_hz[members])
+        return self._compute_j(self._fleet(members, samples))[members]
 
     def cpu_hz(self) -> FloatArray:
         """CPU frequencies of all UEs, Hz."""
@@ -119,6 +131,9 @@ class LinkModel:
         everyone = np.zeros(self.config.network.num_ues, dtype=np.int64)
         everyone[members] = samples
         return make_fleet(fleet_spec(self.config), everyone, self.streams)
+
+    def _compute_j(self, fleet: Fleet) -> FloatArray:
+        return compute_j(self._compute_s(fleet), fleet.cpu_hz)
 
     def _compute_s(self, fleet: Fleet) -> FloatArray:
         return compute_s(

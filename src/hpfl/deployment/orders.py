@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.books import Books
 from hpfl.deployment.deliveries import Held
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.wire import Tag
@@ -12,7 +13,9 @@ from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
 
 
-def order_of(settings: CloudNodeSettings, round_number: int, held: Held, links: Links, plan: Plan) -> tuple[Tag, Any]:
+def order_of(
+    settings: CloudNodeSettings, round_number: int, held: Held, links: Links, plan: Plan, books: Books
+) -> tuple[Tag, Any]:
     """The order to the edge that holds an update, and the tag it goes out under."""
     scale = settings.time_scale
     mine = np.isin(links.members, held.sketch.ues)
@@ -22,10 +25,14 @@ def order_of(settings: CloudNodeSettings, round_number: int, held: Held, links: 
         upload_s=float(plan.edge_upload_s[edge]) * scale,
         deadline_s=deadline_s(settings, float(plan.latency_s[edge]), steps=2),
         phase_deadline_s=deadline_s(settings, float(plan.edge_phase_s[edge]), steps=1),
+        switch_s=0.0 if plan.switch_s is None else float(plan.switch_s[edge]) * scale,
         paced=settings.paced,
         ue=links.members[mine].tolist(),
         ue_compute_s=(links.compute_s[mine] * scale).tolist(),
         ue_upload_s=(plan.upload_s[mine] * scale).tolist(),
+        coding=plan.coding,
+        counted=int(books.edge_counted[edge]),
+        ue_counted=books.ue_counted[links.members[mine]].tolist(),
     )
     return tag, order
 

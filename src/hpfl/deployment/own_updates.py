@@ -1,12 +1,14 @@
 """How a UE turns a model into its update: as its method and its uplink say, with what they keep on its own disk."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray
 from hpfl.deployment.checks import check_update
+from hpfl.deployment.coder import Coder
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_store import OwnStore
@@ -19,10 +21,12 @@ from hpfl.training.edge_round import draw_key
 
 @dataclass(frozen=True)
 class OwnUpdate:
-    """An update as it is sent, its sketch, and what the UE keeps once it counts (None: nothing)."""
+    """An update as it is sent uncoded, what arrives of it, its sketch, what codings would add, and what is kept."""
 
     packed: Vector
+    arrives: Vector
     sketch: FloatArray
+    noise: FloatArray
     kept: Kept | None = None
 
 
@@ -34,6 +38,7 @@ class OwnUpdates:
     work: SharedWork
     number: int
     store: OwnStore
+    coder: Coder
 
     def made(self, tag: Tag, params: Vector) -> OwnUpdate:
         """An update that no parent would refuse, and its sketch."""
@@ -46,6 +51,11 @@ class OwnUpdates:
         """Put on the disk what is kept beside an update, before anybody hears of it."""
         self.store.put(tag, kept)
 
+    def coded(self, tag: Tag, own: OwnUpdate, order: Any) -> Vector:
+        """The update on the model of a tag, coded as an order says."""
+        key = draw_key(tag.base_round, tag.edge_round)
+        return self.coder.coded(own.arrives, tag, key=key, coding=order.coding, counted=order.counted)
+
     def figures(self, tag: Tag, params: Vector) -> FloatArray:
         """This UE's figures of the model of a tag, in the order of the experiment's columns."""
         if not self._keeps:
@@ -55,7 +65,8 @@ class OwnUpdates:
     def _plain(self, tag: Tag, params: Vector) -> OwnUpdate:
         update = self.learner.update(params, base_round=tag.base_round, edge_round=tag.edge_round)
         check_update(update, self.work.bounds)
-        return OwnUpdate(update, self.learner.sketch(update))
+        noise = self.coder.foretold(update, tag, key=draw_key(tag.base_round, tag.edge_round))
+        return OwnUpdate(update, update, self.learner.sketch(update), noise)
 
     def _sent(self, tag: Tag, params: Vector) -> OwnUpdate:
         key = draw_key(tag.base_round, tag.edge_round)
@@ -63,10 +74,11 @@ class OwnUpdates:
         update, own = self.learner.local(params, before.method, key=key)
         streams = Streams(self.work.config.training.seed)
         draws = Draws(streams, key, np.array([self.number]), torch.device("cpu"))
-        packed = self.work.ue_updates.packed(update, self._uplink_row(before), draws)
+        packed = self.work.updates.packed(update, self._uplink_row(before), draws)
         check_update(packed.arrives, self.work.bounds)
         kept = Kept(own, packed.kept) if self._keeps else None
-        return OwnUpdate(packed.message, self.learner.sketch(packed.arrives), kept)
+        noise = self.coder.foretold(packed.arrives, tag, key=key)
+        return OwnUpdate(packed.message, packed.arrives, self.learner.sketch(packed.arrives), noise, kept)
 
     def _uplink_row(self, before: Kept) -> torch.Tensor:
         """What the uplink kept; zeros of a UE that begins."""

@@ -14,7 +14,8 @@ from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.logs import log
-from hpfl.deployment.named_model import NamedModel
+from hpfl.deployment.model_steps import ModelStep, StepLog, step_frames
+from hpfl.deployment.named_model import NamedModel, model_of
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.server_metrics import Metrics
@@ -30,7 +31,11 @@ class ParentWays(Protocol):
     """What a cloud and an edge do each in its own way; `admit`, `checked` and `accept` may refuse."""
 
     children_are: str
-    update_spec: VectorSpec
+
+    @property
+    def update_spec(self) -> VectorSpec:
+        """What an update that was ordered must look like."""
+        ...
 
     def admit(self, child: Child) -> None:
         """Look at a greeting."""
@@ -83,6 +88,7 @@ class ParentSide:
         self.roster = roster
         self.metrics = Metrics()
         self.model: NamedModel | None = None
+        self.steps = StepLog(experiment.spec)
         self.sent: dict[int, Child] = {}
         self.gathering = Gathering()
         self._accept = partial(ways.accept, self)
@@ -106,11 +112,22 @@ class ParentSide:
         return early and len(self.hub.children) < len(self.roster)
 
     def hand_out(self, children: list[Child]) -> None:
-        """Send the current model, unless there is a newer one before it is a child's turn."""
+        """Send the current model, unless there is a newer one before it is a child's turn; or the steps to it.
+
+        A child that has not got the model that steps begin with says so, and is sent the model.
+        """
         model = self.model
-        if model is not None and children:
-            self.sent.update({child.number: child for child in children})
-            self.hub.send_all(model.frames(pb.TRAIN), children, at_once=self.at_once, still=lambda: self.model is model)
+        if model is None:
+            return
+        self.sent.update({child.number: child for child in children})
+        behind: dict[tuple[ModelStep, ...], list[Child]] = {}
+        for child in children:
+            steps = self.steps.between(child.model, model.tag.base) if child.model else ()
+            child.asked_again = child.asked_again or bool(steps)
+            behind.setdefault(steps, []).append(child)
+        for steps, some in behind.items():
+            frames = step_frames(model.tag, steps) if steps else model.frames(pb.TRAIN)
+            self.hub.send_all(frames, some, at_once=self.at_once, still=lambda: self.model is model)
 
     def ask_again(self, children: list[Child]) -> None:
         """Ask those who owe a sketch for it; a child that has not got the model says so."""
@@ -181,6 +198,7 @@ class ParentSide:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
         sketch = self._ways.checked(child, hello.sketch)
+        child.model = model_of(tag)
         self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
         return tag.by(self.name)
 
@@ -220,7 +238,7 @@ class ParentSide:
                 check_speaker(tag, name=child.name, run=self.run)
                 self.gathering.check(child.number, tag)
                 self.gathering.take(child.number, Held(tag, self._ways.checked(child, frame.sketch)))
-                child.asked_again = False
+                child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
                 self.evaluating.take(tag, child.number, frame.figures, allowed=allowed)
@@ -241,7 +259,7 @@ class ParentSide:
             self.collecting.give_up(child.number)
             self._ways.declined(self, child)
         elif child.asked_again and about_current:
-            child.asked_again = False
+            child.asked_again, child.model = False, b""
             self.hand_out([child])
         else:
             raise RefusedError("unexpected", "what was declined had not been asked for")

@@ -2,33 +2,38 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray
 from hpfl.deployment.audit import Aggregated, Uploaded
+from hpfl.deployment.books import Books
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.deliveries import Delivered, Held
 from hpfl.deployment.measured_timeline import RoundTimes, stretches
+from hpfl.deployment.model_steps import steps_of
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node_parts import LinkModel, sketch_width
 from hpfl.deployment.orders import deadline_s, order_of
 from hpfl.deployment.round_costs import computed_j, delivered_j, sketch_bits, ues_of, upload_bits
 from hpfl.deployment.round_timing import Timing, timing_of
 from hpfl.deployment.settings import CloudNodeSettings
-from hpfl.deployment.wire import DIGEST_BYTES, Tag, Vector
+from hpfl.deployment.update_format import UpdateFormat
+from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
+from hpfl.network.downlink import NOBODY
+from hpfl.planning.codings import Codings
 from hpfl.planning.problem import Plan
+from hpfl.training.broadcasting import Broadcasting
+from hpfl.training.cloud_step import Step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
+from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
-
-_DIGEST = "digest"  # of the model each edge holds, in the executor's memory between rounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,10 @@ class DeployedExecutor:
     cloud: Cloud
     loop: LoopThread
     links: LinkModel
+    updates: UpdateFormat
+    num_foretold: int
+    usual: tuple[float, ...]
+    downlink: Broadcasting | None
     settings: CloudNodeSettings
     outer_lr: float
     staleness_bound: int
@@ -68,51 +77,82 @@ class DeployedExecutor:
         num_edges = len(state.base_round)
         sketches = np.zeros((num_edges, sketch_width(self.links.config)))
         active = np.zeros(num_edges, dtype=np.bool_)
-        base_round, digests = state.base_round.copy(), _digests(state).copy()
+        renewal_s = np.zeros(num_edges)
+        base_round = state.base_round.copy()
         for edge, one in held.items():
             active[edge], sketches[edge], base_round[edge] = True, one.sketch.values, one.tag.base_round
-            digests[edge] = np.frombuffer(one.tag.base, dtype=np.uint8)
+            renewal_s[edge] = one.sketch.took_s
         rebased = active & ~state.awaiting & (base_round != state.base_round)
-        return EdgesObserved(
+        seen = EdgesObserved(
             held=held,
             model=model,
             links=self.links.links(state.round, *ues_of(held)),
             pending=state.pending,
             importance=np.where(active, (sketches**2).sum(axis=1), 0.0),
-            clock={_DIGEST: digests},
+            clock={**state.clock, **Books.of(state).holding(held).memory()},
             sketches=sketches,
             spent_s=spent_s,
-            spent_bits=sketch_bits(self.links, held, state.round),
+            spent_bits=sketch_bits(self.links, held, state.round, codings=self.num_foretold),
             spent_j=computed_j(self.links, held, state.round),
+            renewal_s=renewal_s if self.links.config.planning.sketches else None,
+            codings=self._codings(held, num_edges),
             active=active,
             dropped=rebased,
             base_round=base_round,
         )
+        return seen if self.downlink is None else self._from_above(state, seen, self.downlink)
+
+    def _codings(self, held: Mapping[int, Held], num_edges: int) -> Codings | None:
+        """The menu that the planner may choose from, with the noise that edges foretell."""
+        if not self.num_foretold:
+            return None
+        noise = np.zeros((num_edges, self.num_foretold))
+        for edge, one in held.items():
+            noise[edge] = one.sketch.noise
+        menu = self.links.menu
+        ue_bits, edge_bits = tuple(one.ue for one in menu), tuple(one.edge for one in menu)
+        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise, usual=self.usual)
+
+    def _from_above(self, state: TrainState, seen: EdgesObserved, downlink: Broadcasting) -> EdgesObserved:
+        """The observation with what is known of the way down: who is there holds what it has computed on."""
+        held, under = seen.held, np.full(self.links.config.network.num_ues, NOBODY)
+        for edge, one in held.items():
+            under[one.sketch.ues] = edge
+        edges = {edge: one.tag.base_round for edge, one in held.items()}
+        ues = {int(ue): edges[edge] for edge, one in held.items() for ue in one.sketch.ues}
+        rounds = HeldRounds.of(state.clock, num_ues=under.size, num_edges=len(state.base_round)).said(ues, edges)
+        clock = {**seen.clock, **rounds.written()}
+        known = downlink.known(state.but(clock=clock), under, *self.links.seen_from_above(state.round))
+        return replace(seen, clock=clock, downlink=known, under=under)
 
     def execute(self, state: TrainState, observation: Observation, plan: Plan) -> Outcome:
         """Send the plan's orders and collect what arrives before its deadline."""
         assert isinstance(observation, EdgesObserved)  # what `observe` has returned
         held, links = observation.held, observation.links
-        chosen = [edge for edge in np.flatnonzero(plan.scheduled).tolist() if edge in held]
-        orders = {edge: order_of(self.settings, state.round, held[edge], links, plan) for edge in chosen}
+        books = Books.of(state.but(clock=observation.clock))
+        ready = {edge for edge, one in held.items() if one.tag.base_round >= books.edge_counted[edge]}
+        chosen = [edge for edge in np.flatnonzero(plan.scheduled).tolist() if edge in ready]  # no update counts twice
+        orders = {edge: order_of(self.settings, state.round, held[edge], links, plan, books) for edge in chosen}
         began = time.perf_counter()
-        came = self.loop.run(self.cloud.execute(orders, deadline_s(self.settings, plan.round_latency_s, steps=2)))
+        within_s = deadline_s(self.settings, plan.round_latency_s, steps=2)
+        came = self.loop.run(self.cloud.execute(orders, within_s, coding=plan.coding))
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
-        scale = self.settings.time_scale
-        self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale))
+        scale, rounds = self.settings.time_scale, self.links.config.training.edge_rounds
+        ue_bytes = self.updates.ue_spec(plan.coding).nbytes * rounds
+        self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale, ue_bytes=ue_bytes))
         self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
-            uplink_bits=upload_bits(self.links, came),
+            uplink_bits=upload_bits(self.links, came, plan.coding),
             joules=delivered_j(self.links, links, plan, came),
-            clock=observation.clock,
+            clock={**observation.clock, **books.taking(came).memory()},
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
-            phases=stretches(self._times(state, observation, measured_s), held, set(orders), came),
+            phases=stretches(self._times(state, observation, plan, measured_s), held, set(orders), came),
         )
 
-    def _times(self, state: TrainState, observation: Observation, measured_s: float) -> RoundTimes:
-        links = observation.links
+    def _times(self, state: TrainState, observation: Observation, plan: Plan, measured_s: float) -> RoundTimes:
+        links, paced = observation.links, self.settings.paced
         first_s = np.full(len(state.base_round), np.inf)
         np.minimum.at(first_s, links.edge_of_ue, links.compute_s)
         modelled = dict(enumerate(first_s.tolist())) if self._computes_after_order else {}
@@ -123,8 +163,9 @@ class DeployedExecutor:
             latency_s=measured_s,
             time_scale=self.settings.time_scale,
             computing_s=modelled,
-            ue_bits=self.links.bits.ue,
-            edge_bits=self.links.bits.edge,
+            switch_s={} if plan.switch_s is None or not paced else dict(enumerate(plan.switch_s.tolist())),
+            ue_bits=self.links.menu[plan.coding].ue,
+            edge_bits=self.links.menu[plan.coding].edge,
         )
 
     @property
@@ -132,16 +173,25 @@ class DeployedExecutor:
         """Whether the time of computing is the model's, and passes at the UEs before they send."""
         return self.settings.paced and not self.links.config.planning.sketches
 
-    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
-        """Send the new model to `edges`, whose updates are spent."""
-        del observation, step_bits
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step: Step) -> Heard:
+        """Send the new model to `edges`, whose updates are spent; the step to it to those that hold the one before."""
         model = self._named(state)
-        digests = _digests(state).copy()
-        digests[edges] = np.frombuffer(model.tag.base, dtype=np.uint8)
-        after = received(state.but(clock={**state.clock, _DIGEST: digests}), edges)
-        self._published(after, model)
-        self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist()))
-        return Heard(state=after)
+        self.uploaded = replace(self._taken, step=step.sent)
+        told = Books.of(state).told(edges, model.tag.base)
+        state = state.but(clock={**state.clock, **told.memory()})
+        heard = Heard(state=received(state, edges))
+        if self.downlink is not None:
+            heard = self.downlink.told(state, edges, observation, step_bits=step.bits)
+        self._published(heard.state, model)
+        wait_s = heard.seconds * self.settings.time_scale if self.settings.paced else 0.0
+        steps = steps_of(self._taken, model)
+        self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist(), steps, after_s=wait_s))
+        return heard
+
+    @property
+    def _taken(self) -> Uploaded:
+        assert self.uploaded is not None  # `execute` comes before
+        return self.uploaded
 
     def evaluate(self, params: torch.Tensor, round_number: int) -> EvaluationSummary | None:
         """Means over the UEs that reported; None where nobody did."""
@@ -165,7 +215,7 @@ class DeployedExecutor:
 
     def _published(self, state: TrainState, model: NamedModel) -> NamedModel:
         """Make a model the current one; updates on the model in an edge's books count too while they are fresh."""
-        digests, run = _digests(state), self.cloud.run
+        digests, run = Books.of(state).digest, self.cloud.run
         fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound) & digests.any(axis=1)
         allowed = {
             edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
@@ -196,6 +246,7 @@ class DeployedExecutor:
                 factor=(1.0 + state.round - one.base_round) ** -training.staleness_discount,
                 update=one.update,
                 ues=one.ues,
+                message=one.message,
             )
             for edge, one in sorted(came.items())
         ]
@@ -206,17 +257,13 @@ class DeployedExecutor:
             combine={"name": training.combine, "options": training.combine_options},
             planned_s=plan.round_latency_s,
             measured_s=measured_s,
+            coding=plan.coding,
         )
 
 
 def as_vector(params: torch.Tensor) -> Vector:
     """A flat tensor as an array."""
     return np.ascontiguousarray(params.detach().cpu().numpy())
-
-
-def _digests(state: TrainState) -> NDArray[np.uint8]:
-    known = state.clock.get(_DIGEST)
-    return np.zeros((len(state.base_round), DIGEST_BYTES), np.uint8) if known is None else known
 
 
 def _arrival(edge: int, came: Delivered) -> EdgeUpdate:

@@ -14,16 +14,17 @@ from hpfl.planning.problem import Plan
 _SKETCH_NUMBER_BITS = 64
 
 
-def sketch_bits(model: LinkModel, held: Mapping[int, Held], round_number: int) -> float:
-    """Bits of the sketches about this round's model, on both hops."""
+def sketch_bits(model: LinkModel, held: Mapping[int, Held], round_number: int, *, codings: int) -> float:
+    """Bits of the sketches about this round's model, on both hops, each with the noise of so many codings."""
     backhaul = int(model.config.network.backhaul)
     sketches = sum(int(one.sketch.ues.size) + backhaul for one in _started(held, round_number).values())
-    return float(sketches * sketch_width(model.config) * _SKETCH_NUMBER_BITS)
+    return float(sketches * (sketch_width(model.config) + codings) * _SKETCH_NUMBER_BITS)
 
 
-def upload_bits(model: LinkModel, came: Mapping[int, Delivered]) -> float:
-    """Bits of the updates that were delivered, on both hops."""
-    return sum((len(one.ues) * model.bits.ue + model.bits.edge for one in came.values()), 0.0)
+def upload_bits(model: LinkModel, came: Mapping[int, Delivered], coding: int) -> float:
+    """Bits of the updates that were delivered, on both hops, by an entry of the menu of codings."""
+    bits = model.menu[coding]
+    return sum((len(one.ues) * bits.ue + bits.edge for one in came.values()), 0.0)
 
 
 def computed_j(model: LinkModel, held: Mapping[int, Held], round_number: int) -> FloatArray | None:

@@ -10,7 +10,7 @@ from hpfl.planning.problem import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """One round as planned and as measured, in seconds of the plan's clock; by edge and by UE."""
+    """One round as planned and as measured, in seconds of the plan's clock, by edge and by UE; what a UE has sent."""
 
     round: int
     planned_s: float
@@ -19,10 +19,18 @@ class Timing:
     edge_measured_s: Mapping[int, float]
     ue_planned_s: Mapping[int, float]
     ue_measured_s: Mapping[int, float]
+    ue_bytes: int
 
 
 def timing_of(
-    round_number: int, links: Links, plan: Plan, came: Mapping[int, Delivered], *, measured_s: float, scale: float
+    round_number: int,
+    links: Links,
+    plan: Plan,
+    came: Mapping[int, Delivered],
+    *,
+    measured_s: float,
+    scale: float,
+    ue_bytes: int,
 ) -> Timing:
     """The seconds of a round that took `measured_s`; real seconds are `scale` of the plan's."""
     ue_planned_s = dict(zip(links.members.tolist(), (links.compute_s + plan.upload_s).tolist(), strict=True))
@@ -35,4 +43,5 @@ def timing_of(
         edge_measured_s={edge: one.seconds / scale for edge, one in came.items()},
         ue_planned_s={ue: ue_planned_s[ue] for ue in took},
         ue_measured_s=took,
+        ue_bytes=ue_bytes,
     )

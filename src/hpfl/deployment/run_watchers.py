@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass
 
-from hpfl.deployment.audit import AuditLog
+from hpfl.assembly import written_menu
+from hpfl.config import Experiment
+from hpfl.deployment.audit import AuditLog, LoggedCodings
 from hpfl.deployment.logs import log
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.real_executor import DeployedExecutor, as_vector
 from hpfl.deployment.server_metrics import Metrics
+from hpfl.learning.sending import Sending
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
+from hpfl.training.step_coding import CLOUD_CODEC
 from hpfl.training.watching import Run, Watcher
 
 
@@ -33,7 +37,12 @@ class Audited(Watcher):
 
     def started(self, run: Run) -> None:
         """Name the model that the run begins with, or goes on with."""
-        self.audit.start(self._model(run.state), rule=run.state.cloud_rule)
+        self.begin(run.state)
+
+    def begin(self, state: TrainState) -> None:
+        """Log the model of a state, and all that the rounds from there on are recomputed with."""
+        codings = logged_codings(self.executor.links.config, self.executor.updates.sending, state)
+        self.audit.start(self._model(state), rule=state.cloud_rule, codings=codings)
 
     def round(self, state: TrainState, record: RoundRecord) -> None:
         """The updates that came, what was made of them, and the share of each."""
@@ -43,6 +52,16 @@ class Audited(Watcher):
 
     def _model(self, state: TrainState) -> NamedModel:
         return self.executor.cloud.named(as_vector(state.params), round_number=state.round)
+
+
+def logged_codings(config: Experiment, sending: Sending, state: TrainState) -> LoggedCodings | None:
+    """What the audit says of codings; None where there are none."""
+    if not sending.codings:
+        return None
+    arrays = {} if sending.places is None else {"places": sending.places.numpy()}
+    if CLOUD_CODEC in state.kept:
+        arrays[CLOUD_CODEC] = state.kept[CLOUD_CODEC].numpy()
+    return LoggedCodings(menu=written_menu(config), seed=config.training.seed, arrays=arrays)
 
 
 @dataclass(frozen=True)

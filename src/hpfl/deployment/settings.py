@@ -100,6 +100,7 @@ class EdgeNodeSettings(NodeSettings):
     cloud: str = key("127.0.0.1:7700", "host:port of the cloud")
     cloud_name: str = key("cloud", "name in the cloud's certificate")
     ues: list[str] = Field(default_factory=list, description="names of its UEs in order; empty: ue-N of the experiment")
+    state: str = key("state", "folder for what this edge keeps between rounds, such as what its codec left unsent")
 
 
 class UeNodeSettings(NodeSettings):
@@ -138,7 +139,7 @@ def _with_absolute_paths(settings: Node, folder: Path) -> Node:
         settings.out = str(folder / settings.out)
     if (folder / settings.experiment).is_file():
         settings.experiment = str(folder / settings.experiment)
-    if isinstance(settings, UeNodeSettings):
+    if isinstance(settings, EdgeNodeSettings | UeNodeSettings):
         settings.state = str(folder / settings.state)
     if isinstance(settings, UeNodeSettings) and settings.data and (folder / settings.data).is_dir():
         settings.data = str(folder / settings.data)

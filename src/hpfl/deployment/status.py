@@ -35,11 +35,10 @@ class BoardRow:
 class Board(Watcher):
     """Collects rows from the cloud and, while it is open, writes them to `status.json` a few times a second."""
 
-    def __init__(self, cloud: Cloud, *, edges: Mapping[str, int], ues: Mapping[str, int], update_bytes: int) -> None:
+    def __init__(self, cloud: Cloud, *, edges: Mapping[str, int], ues: Mapping[str, int]) -> None:
         self._cloud = cloud
         self._edges = edges
         self._ues = ues
-        self._update_bytes = update_bytes
         self._latest: Timing | None = None
         self._seconds: dict[str, tuple[float, float]] = {}
         self._delivered: dict[int, int] = {}
@@ -52,7 +51,7 @@ class Board(Watcher):
             self._seconds[f"edge {edge}"] = (planned_s, timing.edge_measured_s[edge])
         for ue, planned_s in timing.ue_planned_s.items():
             self._seconds[f"ue {ue}"] = (planned_s, timing.ue_measured_s[ue])
-            self._delivered[ue] = self._delivered.get(ue, 0) + 1
+            self._delivered[ue] = self._delivered.get(ue, 0) + timing.ue_bytes
 
     def started(self, run: Run) -> None:
         """Note how far the run is when it begins or goes on."""
@@ -104,7 +103,7 @@ class Board(Watcher):
             round=held.tag.base_round if held else None,
             planned_s=planned_s,
             measured_s=measured_s,
-            received_bytes=self._delivered.get(number, 0) * self._update_bytes,
+            received_bytes=self._delivered.get(number, 0),
         )
 
     @contextmanager

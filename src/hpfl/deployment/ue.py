@@ -1,6 +1,8 @@
 """One UE: computes on every model its edge sends, sends the sketch at once and the update when it is asked to."""
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,14 +10,19 @@ from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.child import ChildSide
+from hpfl.deployment.coder import Coder
 from hpfl.deployment.learner import Learner
+from hpfl.deployment.logs import log
+from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.own_updates import OwnUpdate, OwnUpdates
+from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import sleep_until
 from hpfl.deployment.uploading import Upload
 from hpfl.deployment.wire import Tag, Vector, numbers
+from hpfl.learning.coding import BY_UE
 
 
 class Ue:
@@ -29,7 +36,11 @@ class Ue:
         self._settings = settings
         self._experiment = experiment
         self._updates = OwnUpdates(
-            learner, experiment, settings.number, OwnStore(Path(settings.state), experiment.sending.numbers_kept)
+            learner,
+            experiment,
+            settings.number,
+            OwnStore(Path(settings.state), experiment.sending.numbers_kept),
+            Coder.of(experiment, BY_UE, settings.number, settings.state),
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=settings.name)
         self._own: OwnUpdate | None = None
@@ -55,27 +66,43 @@ class Ue:
 
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Compute on a model and keep the update; its sketch."""
+        began = time.perf_counter()
         own = await self._in_thread(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
+        took_s = time.perf_counter() - began
         if own.kept is not None:
             await self._in_thread(lambda: self._updates.keep(tag, own.kept))
         self._own = own
-        weight = self._experiment.weight(self.num_samples)
-        return pb.Sketch(values=numbers(own.sketch), weight=weight, num_samples=self.num_samples)
+        return pb.Sketch(
+            values=numbers(own.sketch),
+            weight=self._experiment.weight(self.num_samples),
+            num_samples=self.num_samples,
+            took_s=took_s,
+            noise=numbers(own.noise),
+        )
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
-        """The update that is held, when the time of computing is over."""
-        own = self._own
+        """The update that is held, coded as the order says, when the time of computing is over."""
+        own, ordered_s = self._own, asyncio.get_running_loop().time()
         if own is None:
             return None
+        try:
+            codes = self._experiment.updates.codes(order.coding)
+            message = await self._in_thread(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
+        except RefusedError as error:
+            log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
+            return None
         if order.paced:
-            await sleep_until(asyncio.get_running_loop().time() + order.compute_s)
+            await sleep_until(ordered_s + order.compute_s)
         weight = self._experiment.weight(self.num_samples)
-        return Upload(own.packed, {"num_samples": self.num_samples, "weight": weight})
+        return Upload(message, {"num_samples": self.num_samples, "weight": weight})
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """This UE's figures of a model."""
         found = await self._in_thread(lambda: self._updates.figures(tag, vector))
         return pb.Figures(ue=[self._settings.number], values=numbers(found))
+
+    def stepped(self, steps: tuple[ModelStep, ...]) -> None:
+        """Nobody is below."""
 
     def fetched(self, tag: Tag, vector: Vector) -> None:
         """Only a visitor fetches the global model."""

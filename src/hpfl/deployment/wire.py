@@ -13,7 +13,7 @@ from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.refusal import RefusedError
 
-VERSION = 2
+VERSION = 3
 CHUNK_BYTES = 2**20
 MAX_FRAME_BYTES = 2 * CHUNK_BYTES
 """A chunk, and as much again for a head that lists the UEs of an edge."""

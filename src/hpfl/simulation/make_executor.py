@@ -10,26 +10,23 @@ from hpfl.assembly import (
     SampleCost,
     bits_on_air,
     edge_settings,
+    foretold,
     make_radio,
     menu_on_air,
     torch_dtype,
     touched_samples,
-    ue_path,
 )
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
+from hpfl.downlinks import broadcasting
 from hpfl.learning import Computes
-from hpfl.learning.method import num_travelling
 from hpfl.learning.sending import Sending
 from hpfl.network.availability import TwoState
-from hpfl.network.downlink import Powers
 from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
-from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
-from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
@@ -41,7 +38,6 @@ from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.foretold import Foretold
 from hpfl.training.sketch import make_projection
 from hpfl.training.step_coding import StepCoding
-from hpfl.units import dbm_to_w
 
 _KEPT_SHARE = 0.25  # of the memory, for updates kept beside what computes them
 
@@ -64,7 +60,7 @@ def make_executor(
     streams = Streams(config.training.seed)
     loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
     bits = bits_on_air(config, sending)
-    foretold = _foretold(config, sending, streams)
+    foretelling = _foretold(config, sending, streams)
     return SimulatedExecutor(
         fleet=fleet,
         radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
@@ -76,7 +72,7 @@ def make_executor(
             compute_s=trace.of(COMPUTE_S),
             record=record,
             codings=menu_on_air(config, sending) if sending.codings else (),
-            usual=() if foretold is None else foretold.usual(sending),
+            usual=() if foretelling is None else foretelling.usual(sending),
         ),
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
@@ -88,7 +84,7 @@ def make_executor(
             codings=sending.codings,
             travelling=sending.travelling,
             backhaul=config.network.backhaul,
-            foretold=foretold,
+            foretold=foretelling,
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -97,36 +93,8 @@ def make_executor(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
         loses_ues=loses_ues,
-        sketching=_sketching(config, sending, streams, cohort.device, foretold),
-        downlink=_downlink(config, sending, fleet, coding),
-    )
-
-
-def _downlink(config: Experiment, sending: Sending, fleet: Fleet, coding: StepCoding | None) -> Broadcasting | None:
-    """The way down of a configuration that charges it; a model is what travels of it."""
-    network = config.network
-    if network.downlink == "free":
-        return None
-    model_bits = float(num_travelling(sending.method, sending.spec) * network.bits_per_parameter)
-    return Broadcasting(
-        powers=Powers(
-            cloud_w=network.cloud_power_w,
-            edge_w=network.edge_down_power_w,
-            ue_receive_w=network.ue_receive_power_w,
-            edge_receive_w=network.edge_receive_power_w,
-        ),
-        noise_w_per_hz=dbm_to_w(network.noise_dbm_per_hz),
-        bandwidth_hz=network.bandwidth_hz,
-        model_bits=model_bits,
-        step_bits=(model_bits,) if coding is None else coding.step_bits,
-        message_bits=(np.inf,) if coding is None else coding.message_bits,
-        cpu_hz=fleet.cpu_hz,
-        streams=Streams(config.training.seed),
-        again_bits=(config.training.edge_rounds - 1) * model_bits,
-        backhaul=network.backhaul,
-        ue_failure=config.life.ue_failure,
-        reuse=network.reuse,
-        cross_path=ue_path(config),
+        downlink=broadcasting(config, sending, fleet.cpu_hz, coding),
+        sketching=_sketching(config, sending, streams, cohort.device, foretelling),
     )
 
 
@@ -140,20 +108,19 @@ def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet) -> Edg
 
 def _foretold(config: Experiment, sending: Sending, streams: Streams) -> Foretold | None:
     """What foretells the noise of codings, where there are any and the planner asks."""
-    if not sending.codings or not PLANNERS.part(config.planning.planner).traits["codings"]:
-        return None
-    return Foretold(sending.codings, sending.travelling, streams, config.network.backhaul)
+    chains = foretold(config, sending)
+    return Foretold(chains, sending.travelling, streams, config.network.backhaul) if chains else None
 
 
 def _sketching(
-    config: Experiment, sending: Sending, streams: Streams, device: torch.device, foretold: Foretold | None
+    config: Experiment, sending: Sending, streams: Streams, device: torch.device, foretelling: Foretold | None
 ) -> Sketching | None:
     if not config.planning.sketches:
         return None
     numbers, width = sending.spec.num_parameters, config.planning.sketch_size
     return Sketching(
         projection=make_projection(numbers, streams, width=width).to(device),
-        more_floats=0 if foretold is None else len(foretold.chains),
+        more_floats=0 if foretelling is None else len(foretelling.chains),
         bandwidth_hz=config.network.bandwidth_hz,
         backhaul=config.network.backhaul,
         importance=config.planning.importance == "sketch",

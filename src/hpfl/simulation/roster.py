@@ -14,8 +14,8 @@ from hpfl.network.radio import Recorded, Recorder
 from hpfl.network.sampling import Sampling, sampled
 from hpfl.network.topology import Fleet
 from hpfl.rng import Streams
-from hpfl.simulation.held_rounds import holds_newest
 from hpfl.training.clock import ClockMemory
+from hpfl.training.held_rounds import holds_newest
 from hpfl.training.state import TrainState
 
 SERVES, AVAILABLE, MOVED, DISTANCE = "serves", "available", "moved_s", "distance_m"

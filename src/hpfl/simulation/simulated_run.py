@@ -15,7 +15,6 @@ from hpfl.assembly import (
     sample_cost,
     sending_of,
     start_state,
-    step_coding,
     task_of,
     torch_dtype,
 )
@@ -23,6 +22,7 @@ from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
 from hpfl.dealing import Dealt, deal
+from hpfl.downlinks import step_coding
 from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
 from hpfl.learning.sending import Sending
 from hpfl.network.radio import Recorder

@@ -7,6 +7,7 @@ import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.channel import Gains
+from hpfl.network.energy import compute_j
 from hpfl.network.failures import struck
 from hpfl.network.links import Links
 from hpfl.network.places import Places, places_at_rest
@@ -14,13 +15,14 @@ from hpfl.network.radio import Radio
 from hpfl.network.topology import Fleet
 from hpfl.planning.problem import Plan
 from hpfl.rng import Streams
-from hpfl.simulation.broadcasting import Broadcasting
 from hpfl.simulation.edge_timeline import stretches, with_sketching
 from hpfl.simulation.learners import CODING_NOISE, Learners, Pending, held_models
 from hpfl.simulation.roster import SERVES, Life, Roster, everyone, sorted_by_edge, walked_places
 from hpfl.simulation.sketching import Sketching, computed, slowest
 from hpfl.simulation.work_sizes import WorkSizes
+from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.clock import Clock, ClockMemory, Progress, Span, Work, joules_of
+from hpfl.training.cloud_step import Step
 from hpfl.training.loop import received
 from hpfl.training.remembered import Remembered
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
@@ -70,7 +72,7 @@ class SimulatedExecutor:
         whole = self.load.whole(self.fleet, state.round)
         work, clock = self.clock.remaining(memory, whole, members=starting, edges=roster.starts)
         seen = Observation(
-            links=self._links(state, roster, work),
+            links=self._links(state, roster, work, whole),
             pending=pending.update,
             importance=pending.importance,
             clock=clock,
@@ -146,11 +148,11 @@ class SimulatedExecutor:
             edge_rules=sent.remembered.rules,
         )
 
-    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step: Step) -> Heard:
         """Downlinks take no time in the paper's model (section 3.3), unless they are charged."""
         if self.downlink is None:
             return Heard(state=received(state, edges))
-        return self.downlink.told(state, edges, observation, step_bits=step_bits, clock=self.clock)
+        return self.downlink.told(state, edges, observation, step_bits=step.bits, clock=self.clock)
 
     def _roster(self, state: TrainState) -> Roster:
         if self.life is None:
@@ -254,7 +256,8 @@ class SimulatedExecutor:
         moment = self.radio.moment(state.round, state.time_s, later, began_s=began_s)
         return self.radio.gains(moment, places, self.streams, members=members)
 
-    def _links(self, state: TrainState, roster: Roster, work: Work) -> Links:
+    def _links(self, state: TrainState, roster: Roster, work: Work, whole: Work) -> Links:
+        """The links with the work that is left, and the joules of computing all of it anew, which every model costs."""
         fleet, members = self.fleet, roster.members
         places = self._places(roster.memory)
         ue_gain, edge_gain = self._gains(state, 0, began_s=state.time_s, members=members, places=places)
@@ -270,4 +273,5 @@ class SimulatedExecutor:
             ue_noise_w_per_hz=np.full(members.size, self.radio.noise_w_per_hz),
             ue_bits=work.ue_bits[members],
             compute_s=work.compute_s[members],
+            compute_j=compute_j(whole.compute_s[members], fleet.cpu_hz[members]),
         )

@@ -87,7 +87,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         edge_rules=_newest(state.edge_rules, observation.edge_rules, outcome.edge_rules),
     )
     told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
-    heard = parts.executor.broadcast(played, told, observation, taken.bits)
+    heard = parts.executor.broadcast(played, told, observation, taken)
     after = _later(heard)
 
     evaluation = parts.evaluate(after)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from hpfl.planning.codings import Codings
 from hpfl.planning.problem import Memory, Plan
 from hpfl.training.clock import ClockMemory
 from hpfl.training.phases import Phases
+
+if TYPE_CHECKING:
+    from hpfl.training.cloud_step import Step
 
 UNLESS_EMPTY = "unless empty"
 """Marks the fields of a state that a checkpoint holds only where something is in them."""
@@ -162,8 +165,8 @@ class Executor(Protocol):
         """Carry out the uploads of a plan."""
         ...
 
-    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step_bits: float) -> Heard:
-        """Send the new model to `edges`, which await its computation; the step to it takes `step_bits`.
+    def broadcast(self, state: TrainState, edges: BoolArray, observation: Observation, step: "Step") -> Heard:
+        """Send the new model, or the `step` to it, to `edges`, which await its computation.
 
         `observation` is that of the round. The loop counts the time and the joules.
         """

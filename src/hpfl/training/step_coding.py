@@ -3,8 +3,9 @@
 The cloud applies to its own model what receivers will decode, so that nobody ends with another model than it has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,10 +31,15 @@ CLOUD_CODEC = "cloud_codec"
 
 @dataclass(frozen=True)
 class SentStep:
-    """A step as it travels: what is to be subtracted [P], or messages [m][P] with the factor of each; and its bits."""
+    """A step as it travels: what is to be subtracted [P], or messages [m][P] with the factor of each; and its bits.
+
+    All are coded by one entry of the menu; `encode` gives the bytes of the one that the cloud has coded.
+    """
 
     bits: float
+    coding: int = 0
     decoded: torch.Tensor | None = None
+    encode: Callable[[], bytes] | None = None
     messages: tuple[torch.Tensor, ...] = ()
     factors: tuple[float, ...] = ()
     kept: torch.Tensor | None = None
@@ -94,15 +100,18 @@ class StepCoding:
             return None
         if forwards(len(messages), bits, message_bits):
             factors = tuple(float(np.float32(factor)) for factor, _ in messages)
-            return SentStep(cost, messages=tuple(update for _, update in messages), factors=factors, kept=kept)
+            came = tuple(update for _, update in messages)
+            return SentStep(cost, codings.uploads, messages=came, factors=factors, kept=kept)
         return self._coded(step, kept, coding, this_round)
 
     def _coded(self, step: torch.Tensor, kept: torch.Tensor | None, coding: int, this_round: int) -> SentStep:
         """The step as it is decoded, with what the cloud keeps of it now."""
         draws = Draws(self.streams, this_round, np.zeros(1, np.int64), step.device, BY_CLOUD)
         kept = self._begun(step) if kept is None else kept
-        decoded, left = self.travelling.coded(self.codings[coding], step.unsqueeze(0), kept, draws)
-        return SentStep(self.step_bits[coding], decoded=decoded[0], kept=left)
+        chain = self.codings[coding]
+        encode = partial(self.travelling.to_bytes, chain, step, kept, draws)
+        decoded, left = self.travelling.coded(chain, step.unsqueeze(0), kept, draws)
+        return SentStep(self.step_bits[coding], coding, decoded=decoded[0], encode=encode, kept=left)
 
     def _begun(self, step: torch.Tensor) -> torch.Tensor | None:
         """What a cloud keeps that begins [1, U]: zeros, as many as any coding of the menu needs."""

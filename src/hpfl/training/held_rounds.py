@@ -1,6 +1,7 @@
 """Who holds the model of which round, where a broadcast takes time and may be missed: the books of the downlink."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,6 +54,14 @@ class HeldRounds:
         held = np.where(np.isfinite(oldest), oldest, this_round).astype(np.int64)
         cell_bits = lacking_bits(held, this_round, self.steps_bits, model_bits)
         return edge_bits, np.where(held < self.whole_round, model_bits, cell_bits)
+
+    def said(self, ues: Mapping[int, int], edges: Mapping[int, int]) -> "HeldRounds":
+        """The books with the rounds that UEs and edges themselves say; what is news of an edge, it was sent whole."""
+        ue_round, edge_round = self.ue_round.copy(), self.edge_round.copy()
+        for own, said in ((ue_round, ues), (edge_round, edges)):
+            own[list(said)] = list(said.values())
+        whole_round = np.where(edge_round == self.edge_round, self.whole_round, edge_round)
+        return replace(self, ue_round=ue_round, edge_round=edge_round, whole_round=whole_round)
 
     def after(
         self,

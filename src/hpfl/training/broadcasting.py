@@ -14,8 +14,8 @@ from hpfl.network.places import NEAREST_M, Places
 from hpfl.planning.broadcast import Broadcast, Downlink, broadcast_time
 from hpfl.planning.shared_cells import SharedCells
 from hpfl.rng import Streams
-from hpfl.simulation.held_rounds import HeldRounds
 from hpfl.training.clock import Clock, ClockMemory
+from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
 from hpfl.training.state import Heard, Observation, TrainState
 
@@ -80,11 +80,17 @@ class Broadcasting:
         return SharedCells(self.reuse, under[there], snr_hz[there], angle, cross_hz)
 
     def told(
-        self, state: TrainState, edges: BoolArray, observation: Observation, *, step_bits: float, clock: Clock
+        self,
+        state: TrainState,
+        edges: BoolArray,
+        observation: Observation,
+        *,
+        step_bits: float,
+        clock: Clock | None = None,
     ) -> Heard:
         """The state once `edges` and the UEs under them were told of the new model; some of these may miss it.
 
-        Uploads in flight pause while the band is used, computing goes on.
+        By a virtual `clock`, uploads in flight pause while the band is used, and computing goes on.
         """
         assert observation.downlink is not None
         assert observation.under is not None
@@ -117,7 +123,7 @@ class Broadcasting:
         return np.where(on_air, self.powers.ue_receive_w * found.cells_s, 0.0)
 
     def _waited(
-        self, memory: ClockMemory, observation: Observation, edges: BoolArray, seconds: float, clock: Clock
+        self, memory: ClockMemory, observation: Observation, edges: BoolArray, seconds: float, clock: Clock | None
     ) -> tuple[ClockMemory, FloatArray]:
         """The clock's memory after a wait, and the seconds that each UE computed in it."""
         links, wait = observation.links, getattr(clock, "wait", None)
