@@ -72,7 +72,7 @@ def make_executor(
             compute_s=trace.of(COMPUTE_S),
             record=record,
             codings=menu_on_air(config, sending) if sending.codings else (),
-            usual=() if foretelling is None else foretelling.usual(sending),
+            usual=() if foretold is None else foretold.usual(sending),
         ),
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
