@@ -174,7 +174,7 @@ def _own_method(config: Experiment) -> Method | None:
 
 def arrivals_projection(config: Experiment, num_parameters: int, device: torch.device) -> Projection | None:
     """What the cloud sketches arrived updates with, where the planner learns from them and not from UEs' sketches."""
-    if config.planning.sketches or not PLANNERS.part(config.planning.planner).traits["arrivals"]:
+    if not config.planning.arrivals:
         return None
     streams = Streams(config.training.seed)
     return make_projection(num_parameters, streams, width=_ARRIVAL_WIDTH).to(device)

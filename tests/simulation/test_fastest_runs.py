@@ -74,6 +74,13 @@ def test_nobody_sends_a_sketch_and_the_cloud_makes_those_of_what_arrived():
     assert all(len(sketch) == len(came["moved"]) for sketch in came["updates"].values())
 
 
+def test_it_learns_from_arrivals_also_where_others_than_it_want_sketches():
+    made = simulation(*AUTO, "planning.importance=sketch", "training.rounds=3", "evaluation.every=100")
+    records = []
+    train(made.start, made.parts, made.settings, lambda _, record: records.append(record) or True)
+    assert records[-1].noise_scale is not None
+
+
 def test_links_tell_the_joules_of_computing_on_a_new_model_whatever_is_left_of_it():
     made = simulation("planning.planner=random", "learning.uplink=[]", "training.clock=event", "training.rounds=1")
     executor, seen = made.parts.executor, made.parts.executor.observe(made.start).links

@@ -234,6 +234,11 @@ class PlanningConfig(RenewedSection):
         wanted = self.importance == "sketch" or (self._hearing_is_free if asks == "free" else asks)
         return bool(self.sketch_size > 0 and wanted)
 
+    @property
+    def arrivals(self) -> bool:
+        """Whether the planner learns from the updates that arrive, and not from sketches of all before."""
+        return bool(PLANNERS.part(self.planner).traits["arrivals"] and not (self.sketches and self._hearing_is_free))
+
     @field_validator("phi")
     @classmethod
     def _phi(cls, value: float | str) -> float | str:
