@@ -18,7 +18,7 @@ _SYSTEMS = ("hpfl", "shpfl")
 _HONEST = (
     "To be fair: SHPFL waits for fifteen edges with a step that is short for it. With the step that suits each it is 5 "
     "to 6 times slower than fastest, and one edge in turn (planner round-robin) is 1.1 to 1.2 times slower, for a "
-    "fourteenth of the joules (docs/fastest.md)."
+    "fourteenth of the joules (docs/fastest-v1.md)."
 )
 
 

@@ -1,4 +1,4 @@
-"""What the cloud can tell of the loss before any upload, from the sketches of all pending updates (docs/fastest.md).
+"""What the cloud can tell of the loss before any upload, from the sketches of all pending updates (docs/fastest-v1.md).
 
 All in units of the outer step beta, which need not be known: a step `s` along `m` lowers the loss by about
 `beta (s <g, m> - q s^2 |m|^2 / 2)`, with `q = beta L`. Gradients measured before and after known steps give `q`.

@@ -1,4 +1,4 @@
-"""Planner `fastest-v1`: the set that lowers the loss most per second, if hearing is free (docs/fastest.md)."""
+"""Planner `fastest-v1`: the set that lowers the loss most per second, if hearing is free (docs/fastest-v1.md)."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

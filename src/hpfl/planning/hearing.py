@@ -1,4 +1,4 @@
-"""Who hears of the new model after a round: all edges, but for those not worth waiting for yet (docs/fastest.md).
+"""Who hears of the new model after a round: all edges, but for those not worth waiting for yet (docs/fastest-v1.md).
 
 The next round's plan waits for the sketch of every edge that hears. An edge that does not hear keeps the update it has,
 which ages; one that has uploaded it has nothing to send until it hears again, and is `spent`.
