@@ -89,6 +89,7 @@ class Nodes:
     def __init__(self, certificates, *overrides, limits=None, timing=None, tiny=False, **cloud):
         self.certificates = certificates
         self.common = {
+            "experiment": "quickstart-paper",
             "set": [*SMALL, *overrides],
             "limits": LimitSettings(**(limits or {})),
             "timing": TimingSettings(**{**QUICK, **(timing or {})}),

@@ -43,7 +43,7 @@ def records(config):
 )
 def test_bits_seconds_and_joules_of_the_way_down_are_the_simulated_ones(certificates, changes):
     changes = [*NARROW, "network.downlink=charged", *changes]
-    expected, seen = records(hpfl.load("quickstart", overrides=[*SMALL, *changes])), []
+    expected, seen = records(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes])), []
     with Nodes(certificates, *changes) as nodes:
         nodes.start_all()
         nodes.play(watch=lambda state, record: seen.append(record) or True)
@@ -87,7 +87,7 @@ FEEDBACK = [*NARROW, TOP, "network.downlink=charged", "training.rounds=6"]
 
 
 def close_to_simulated(changes, deployed):
-    expected = simulated(hpfl.load("quickstart", overrides=[*SMALL, *changes]))
+    expected = simulated(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes]))
     assert len(deployed) == len(expected)
     return all(float((one - other).abs().max()) <= 1e-9 for one, other in zip(deployed, expected, strict=True))
 
