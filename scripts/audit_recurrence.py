@@ -98,17 +98,9 @@ class Memory(NamedTuple):
 
         return Uplink.of([(name, UPLINKS.get(name, **options)()) for name, options in self.codings[coding]])
 
-    def travelling(self, vector: np.ndarray) -> np.ndarray:
-        """The numbers of a vector that travel."""
-        return vector if self.places is None else vector[self.places]
-
-    def whole(self, numbers: np.ndarray, like: np.ndarray) -> np.ndarray:
-        """A vector of the numbers that travel."""
-        if self.places is None:
-            return numbers
-        found = np.zeros_like(like)
-        found[self.places] = numbers
-        return found
+    def on_the_way(self, like: np.ndarray) -> np.ndarray:
+        """Places of the numbers that travel of a vector."""
+        return np.arange(like.size) if self.places is None else self.places
 
 
 def rule_of(entry: dict) -> tuple[str, dict]:
@@ -160,17 +152,15 @@ def memory_at(entry: dict, arrays: dict[str, np.ndarray]) -> Memory:
     return Memory(rule, arrays.get("cloud_codec"), known["menu"], known["seed"], arrays.get("places"))
 
 
-def check_messages(entry: dict, updates: np.ndarray, messages: np.ndarray | None, memory: Memory) -> None:
+def check_messages(entry: dict, updates: np.ndarray, messages: np.ndarray, memory: Memory) -> None:
     """Updates that came coded are what is decoded of their messages."""
     import torch
 
     chain, dtype = memory.chain(entry["coding"]), torch.from_numpy(updates[:1]).dtype
-    logged = entry["messages"]
-    if messages is None or len(messages) != len(logged):
-        raise AuditError(f"round {entry['round']}: {len(logged)} messages were logged, and are not kept")
-    for member, update, message, name in zip(entry["members"], updates, messages, logged, strict=True):
-        found = chain.from_bytes(message.tobytes(), memory.travelling(update).size, dtype).numpy()
-        if digest(message) != name or not np.array_equal(memory.whole(found, update), update):
+    for member, update, message, name in zip(entry["members"], updates, messages, entry["messages"], strict=True):
+        at, found = memory.on_the_way(update), np.zeros_like(update)
+        found[at] = chain.from_bytes(message.tobytes(), at.size, dtype).numpy()
+        if digest(message) != name or not np.array_equal(found, update):
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not what its message says")
 
 
@@ -189,15 +179,16 @@ def coded(params: np.ndarray, step: np.ndarray, entry: dict, memory: Memory) -> 
     from hpfl.learning.uplink import Draws
     from hpfl.rng import Streams
 
-    chain = memory.chain(entry["step"]["coding"])
-    own = torch.from_numpy(memory.travelling(step.astype(params.dtype))).unsqueeze(0)
-    most = max(memory.chain(entry).numbers_kept(own.shape[1]) for entry in range(len(memory.codings)))
-    before = np.zeros((1, most), params.dtype) if memory.unsent is None else memory.unsent
-    used = chain.numbers_kept(own.shape[1])
-    streams, cloud = Streams(memory.seed), np.zeros(1, np.int64)
-    draws = Draws(streams, entry["round"] - 1, cloud, torch.device("cpu"), "codec/cloud")
+    chain, at = memory.chain(entry["step"]["coding"]), memory.on_the_way(params)
+    own = torch.from_numpy(step.astype(params.dtype)[at]).unsqueeze(0)
+    most = max(memory.chain(one).numbers_kept(at.size) for one in range(len(memory.codings)))
+    used, before = chain.numbers_kept(at.size), np.zeros((1, most), params.dtype)
+    if memory.unsent is not None:
+        before = memory.unsent
+    draws = Draws(Streams(memory.seed), entry["round"] - 1, np.zeros(1, np.int64), torch.device("cpu"), "codec/cloud")
     arrives, left = chain.send(own, torch.from_numpy(before[:, :used]), draws)
-    moved = params.astype(np.float64) - memory.whole(arrives[0].numpy(), params).astype(np.float64)
+    moved = params.astype(np.float64)
+    moved[at] -= arrives[0].numpy().astype(np.float64)
     unsent = np.concatenate([left.numpy(), before[:, used:]], axis=1) if used else before
     return moved.astype(params.dtype), memory._replace(unsent=unsent if most else None)
 
@@ -214,7 +205,7 @@ def recomputed(params: np.ndarray, entry: dict, folder: Path, memory: Memory) ->
         if not np.isfinite(update).all():
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not finite")
     if entry.get("messages"):
-        check_messages(entry, updates, arrays.get("messages"), memory)
+        check_messages(entry, updates, arrays["messages"], memory)
     pairs = zip(updates, entry["factors"], strict=True)
     scaled = [update if factor == 1 else update * update.dtype.type(factor) for update, factor in pairs]
     rule = rule_of(entry)

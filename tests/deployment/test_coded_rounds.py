@@ -15,8 +15,12 @@ import hpfl
 from hpfl.data.sources import load_dataset
 from hpfl.deployment import parent
 from hpfl.deployment.audit import AuditLog
+from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.from_edges import FromEdges
+from hpfl.deployment.gathering import edge_noise
 from hpfl.deployment.refusal import RefusedError
+from hpfl.learning.codecs.rounding import Rounding
+from hpfl.learning.uplink import Uplink
 from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.loop import train
 
@@ -192,3 +196,32 @@ def test_the_audit_finds_forged_messages_and_steps(coded_run, tmp_path, forge, s
     forge(run)
     with pytest.raises(audit_script.AuditError, match=said):
         audit_script.audit(run)
+
+
+def test_what_codings_will_add_is_foretold_as_in_the_simulator(certificates):
+    """UEs' part is theirs to the last digits; the edge's own part is an estimate, for nobody has its mean yet."""
+    changes = [*NARROW, "learning.uplink=auto", "planning.planner=coding_planners:in_turn"]
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *changes])
+    simulation = build_simulation(
+        config, load_dataset(config.data.dataset), device=torch.device("cpu"), stopwatch=lambda: 0.0
+    )
+    expected = simulation.parts.executor.observe(simulation.start).codings
+    with Nodes(certificates, *changes) as nodes:
+        nodes.start_all()
+        found = nodes.deployment.executor.observe(nodes.state).codings
+        nodes.play(1)
+    assert (found.ue_bits, found.edge_bits, found.usual) == (expected.ue_bits, expected.edge_bits, expected.usual)
+    assert not found.noise[:, 0].any()
+    ratio = found.noise[:, 1:] / expected.noise[:, 1:]
+    assert 0.6 < ratio.min() <= ratio.max() < 1.6
+
+
+def test_one_ue_alone_adds_its_own_noise_and_its_edge_none():
+    chain = Uplink.of([("rounding", Rounding(4))])
+    one = CheckedSketch(
+        values=np.ones(8), weight=3.0, num_samples=5, ues=np.zeros(0), samples=np.zeros(0), noise=np.array([2.0])
+    )
+    assert edge_noise([one], np.ones(8), [chain], backhaul=True).tolist() == [2.0]
+    assert edge_noise([one, one], np.ones(8), [chain], backhaul=False).tolist() == [1.0]
+    assert edge_noise([one, one], np.ones(8), [chain], backhaul=True)[0] > 1.0
+    assert edge_noise([one], np.ones(8), [], backhaul=True).size == 0

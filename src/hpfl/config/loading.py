@@ -11,9 +11,7 @@ from pydantic import ValidationError
 from hpfl.config.errors import ConfigError, from_validation, known_keys, near, unknown
 from hpfl.config.named import OPTIONS, slots_of
 from hpfl.config.old_keys import OLD_KEYS, RenewedSection, put_back
-from hpfl.config.uplinks import AUTO
 from hpfl.config.whole import Config
-from hpfl.planning.planners import PLANNERS
 
 Tree = dict[str, Any]
 
@@ -120,10 +118,7 @@ def changed(config: Config, given: Mapping[str, Mapping[str, Any]]) -> Config:
 
 
 def apply_system(config: Config, system: str) -> Config:
-    """The same experiment as another system; the personalised accuracy keeps the preset's adaptation step.
-
-    Where the coding was left to a planner and the system's chooses none, updates are ternary.
-    """
+    """The same experiment as another system; the personalised accuracy keeps the preset's adaptation step."""
     if system not in SYSTEMS:
         raise ConfigError(f"no system is called {system!r}; there are {', '.join(SYSTEMS)}")
     given: dict[str, Tree] = {name: dict(keys) for name, keys in _SETTINGS[system].items()}
@@ -131,9 +126,6 @@ def apply_system(config: Config, system: str) -> Config:
         given["evaluation"] = {"inner_lr": config.learning.inner_lr}
     if system in _TWO_TIERS:
         given["network"] |= {"ues_per_edge": config.network.num_ues}
-    planner = given.get("planning", {}).get("planner", config.planning.planner)
-    if config.learning.uplink == AUTO and not PLANNERS.part(planner).traits["codings"]:
-        given["learning"] = {**given.get("learning", {}), "uplink": ["ternary"]}
     return changed(config, given)
 
 

@@ -13,14 +13,14 @@ from hpfl import atomic
 from hpfl.deployment.logs import log
 from hpfl.deployment.wire import Tag
 
-Place = tuple[int, int]
+ModelPlace = tuple[int, int]
 """Which model a file is about: its base round, and the edge's own round on it."""
 
 _FILES = 16  # models that a node can go back by
 _HEAD_BYTES = 4096  # more than a file's head takes
 
 
-def place_of(tag: Tag) -> Place:
+def place_of(tag: Tag) -> ModelPlace:
     """The model that a tag is about."""
     return tag.base_round, tag.edge_round
 
@@ -32,11 +32,11 @@ class KeptFiles:
         self._folder = folder
         self._shapes = {name: (size,) for name, size in sizes.items() if size}
 
-    def places(self, tag: Tag) -> list[Place]:
+    def places(self, tag: Tag) -> list[ModelPlace]:
         """The models of the tag's run that there are files of, in order."""
         return sorted(self._known(tag))
 
-    def at(self, tag: Tag, place: Place) -> Mapping[str, torch.Tensor] | None:
+    def at(self, tag: Tag, place: ModelPlace) -> Mapping[str, torch.Tensor] | None:
         """The rows after a model of the tag's run; None where there are none, or none that can be used."""
         path = self._path(tag, place)
         return self._read(path) if path.exists() else None
@@ -62,11 +62,11 @@ class KeptFiles:
             path.unlink(missing_ok=True)
         atomic.remove_partials(self._folder)
 
-    def _path(self, tag: Tag, place: Place) -> Path:
+    def _path(self, tag: Tag, place: ModelPlace) -> Path:
         base_round, edge_round = place
         return self._folder / f"{_run(tag)}-{base_round:010d}-{edge_round:06d}.safetensors"
 
-    def _known(self, tag: Tag) -> dict[Place, Path]:
+    def _known(self, tag: Tag) -> dict[ModelPlace, Path]:
         """Files of the tag's run, by the model they are about."""
         found = {}
         for path in self._folder.glob(f"{_run(tag)}-*.safetensors"):
