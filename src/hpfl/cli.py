@@ -21,11 +21,11 @@ COMMANDS = {
     "run": Command(
         "hpfl.cli_run:run_command",
         "Train over a simulated mobile edge network and write the results to a folder.",
-        "Example: hpfl run quickstart --set planning.planner=random --rounds 50 --out runs/random",
+        "Example: hpfl run quickstart --set data.edge_skew=1 --rounds 50 --out runs/skewed",
     ),
     "demo": Command(
         "hpfl.cli_demo:demo_command",
-        "Train HPFL and SHPFL over the same simulated network and compare the time each needs.",
+        "Train HPFL and SHPFL over the same simulated network, everything charged, and compare the time each needs.",
     ),
     "plan": Command("hpfl.cli_plan:plan_command", "Choose who uploads this round and give every link its bandwidth."),
     "compare": Command(

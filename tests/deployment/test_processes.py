@@ -293,7 +293,7 @@ def test_a_deployment_that_diverges_says_so_and_ends(tmp_path):
 )
 def test_what_a_cloud_would_refuse_is_refused_before_anything_is_written(tmp_path, changes, said):
     sets = [word for change in changes for word in ("--set", change)]
-    done = CliRunner().invoke(app, ["deploy", "local", *sets, "--out", str(tmp_path / "d")])
+    done = CliRunner().invoke(app, ["deploy", "local", "quickstart-paper", *sets, "--out", str(tmp_path / "d")])
     assert done.exit_code == 2
     assert said in done.stderr
     assert done.stdout == ""
