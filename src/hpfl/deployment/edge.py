@@ -57,6 +57,7 @@ class Edge:
         self._base: Base | None = None
         self._coder = Coder.of(experiment, BY_EDGE, settings.number, settings.state)
         self._finished: Finished | None = None
+        self._collected_s = 0.0
 
     async def start(self) -> int:
         """Listen for UEs; the port."""
@@ -113,14 +114,15 @@ class Edge:
 
         Where the band is phased, it is not sent before the order's switch: until then it is the UEs'.
         """
-        ordered_s = asyncio.get_running_loop().time()
+        sends_s = asyncio.get_running_loop().time() + order.switch_s
         if self._base is not None and (self._finished is None or self._finished.coding != order.coding):
             self._finished = await self._finish(self._base, tag, order)
+            sends_s = max(sends_s, self._collected_s)
         if self._finished is None:
             return None
         if order.paced:
-            await sleep_until(ordered_s + order.switch_s)
-        return self._finished.upload
+            await sleep_until(sends_s)
+        return replace(self._finished.upload, since_s=sends_s)
 
     async def _finish(self, base: Base, tag: Tag, order: Any) -> Finished | None:
         """All edge rounds on one base (paper, section 3.2); None where nobody delivered."""
@@ -143,6 +145,7 @@ class Edge:
                 return None
             total += self.ues.ways.combined()
             plan = {ue: plan[ue] for ue in took}
+        self._collected_s = asyncio.get_running_loop().time()
         return await self._made(total.astype(base.vector.dtype), base, took, tag, order)
 
     async def _made(self, update: Vector, base: Base, took: dict[int, float], tag: Tag, order: Any) -> Finished | None:
