@@ -31,7 +31,7 @@ SMALL = [
 
 
 def small(*overrides):
-    return hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    return hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
 
 
 def repeatable(rounds):
@@ -242,7 +242,19 @@ def test_force_replaces_nothing_but_runs(tmp_path, name, content, said):
 def command(out, *more):
     sets = [part for text in SMALL for part in ("--set", text)]
     hpfl_command = "from hpfl.cli import main; main()"
-    return [sys.executable, "-c", hpfl_command, "run", "quickstart", *sets, "--rounds", "40", "--out", str(out), *more]
+    return [
+        sys.executable,
+        "-c",
+        hpfl_command,
+        "run",
+        "quickstart-paper",
+        *sets,
+        "--rounds",
+        "40",
+        "--out",
+        str(out),
+        *more,
+    ]
 
 
 def test_after_kill_9_at_any_moment_resume_gives_the_uninterrupted_runs_bits(tmp_path):

@@ -35,7 +35,7 @@ def users(*, edges=EDGES, tested=True, seed=3):
 
 def config(*overrides):
     plain = ["planning.planner=full", "training.rounds=3", "learning.inner_lr=0.1", "learning.outer_lr=0.1"]
-    return load("quickstart", overrides=[*plain, "evaluation.inner_steps=8", *overrides])
+    return load("quickstart-paper", overrides=[*plain, "evaluation.inner_steps=8", *overrides])
 
 
 def by_hand(model, train, test, *, rate=0.1, steps=8):
@@ -106,13 +106,13 @@ def test_users_without_test_samples_are_tested_on_a_share_of_their_own():
 
 def test_a_data_set_that_is_dealt_says_how_test_samples_were_drawn():
     shape = ["network.edges=2", "network.ues_per_edge=2", "planning.max_edges=2", "training.rounds=1"]
-    said = hpfl.run(load("quickstart", overrides=shape)).summary["test_samples"]
+    said = hpfl.run(load("quickstart-paper", overrides=shape)).summary["test_samples"]
     assert said.startswith("40 of the data set's test samples per UE, drawn in the proportions of its training labels")
 
 
 @pytest.mark.parametrize("system", ["fl", "pfl"])
 def test_two_tiers_gather_all_users_under_the_cloud(system):
-    two = load("quickstart", system=system, overrides=["training.rounds=1"])
+    two = load("quickstart-paper", system=system, overrides=["training.rounds=1"])
     result = hpfl.run(two, data=users(), hooks=SILENT)
     assert (result.summary["num_edges"], result.summary["num_ues"]) == (1, NUM_USERS)
     assert result.ues["ue"].tolist() == list(range(NUM_USERS))

@@ -27,8 +27,8 @@ def shown(rounds):
 
 
 def test_its_columns_are_in_every_file_and_nothing_else_is_changed(tmp_path):
-    plain = hpfl.run(hpfl.load("quickstart", overrides=SMALL), out=tmp_path / "plain", figures=False)
-    config = hpfl.load("quickstart", overrides=[*SMALL, OWN])
+    plain = hpfl.run(hpfl.load("quickstart-paper", overrides=SMALL), out=tmp_path / "plain", figures=False)
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, OWN])
     seen = []
     hooks = hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 3)
     hpfl.run(config, out=tmp_path / "own", figures=False, hooks=hooks)

@@ -35,7 +35,7 @@ class Tempered(nn.Module):
 
 
 def test_a_learnt_temperature_reaches_the_written_model_and_a_ue(tmp_path):
-    config = resolve(hpfl.load("quickstart", overrides=[*SMALL, "learning.model=test_own_model:Tempered"]))
+    config = resolve(hpfl.load("quickstart-paper", overrides=[*SMALL, "learning.model=test_own_model:Tempered"]))
     result = hpfl.run(config, out=tmp_path / "run")
     written = safetensors.torch.load_file(tmp_path / "run" / "model.safetensors")
     assert written["temperature"].shape == ()
@@ -50,7 +50,7 @@ def test_a_learnt_temperature_reaches_the_written_model_and_a_ue(tmp_path):
 
 def test_class_weights_reach_the_losses_of_a_run():
     plain, weighted = (
-        hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, f"learning.loss={loss}"]))
+        hpfl.run(hpfl.load("quickstart-paper", overrides=[*SMALL, f"learning.loss={loss}"]))
         for loss in ("cross-entropy", "test_own_model:RARE_DIGITS")
     )
     assert plain.rounds[0]["loss"] != weighted.rounds[0]["loss"]

@@ -42,7 +42,7 @@ def folders(tmp_path_factory):
         spec = DatasetSpec("line", None, (5,), num_train=200, num_test=50, sample_bits=160, load=line_of_five)
         patch.setitem(DATASETS._parts, "line", DATASETS._made("line", spec, "elsewhere", None, {}))
         for name, changes in kinds.items():
-            hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, *changes]), out=out / name, figures=False)
+            hpfl.run(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes]), out=out / name, figures=False)
     return [out / name for name in kinds]
 
 

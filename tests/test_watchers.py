@@ -29,7 +29,7 @@ SILENT = hpfl.Hooks()
 
 
 def run(*overrides, hooks=SILENT, **how):
-    return hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, *overrides]), figures=False, hooks=hooks, **how)
+    return hpfl.run(hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides]), figures=False, hooks=hooks, **how)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.given import GIVEN
-from hpfl.config.uplinks import AUTO, num_codecs
+from hpfl.config.uplinks import AUTO, chooses_coding, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.codecs.menu import ENTRIES, MENU
 from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
@@ -135,7 +135,7 @@ def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
     """What UEs keep and send, by their method and their uplink; what its codecs cannot do is refused here."""
     steps, codecs = config.made_in_row("learning.uplink"), num_codecs(config.chosen("learning.uplink"))
     split = len(steps) - codecs
-    codings = MENU if config.learning.uplink == AUTO else (Uplink.of(steps[split:]),) if codecs else ()
+    codings = _menu(config, MENU) if config.learning.uplink == AUTO else (Uplink.of(steps[split:]),) if codecs else ()
     sending = Sending.of(task.spec, _own_method(config), Uplink.of(steps[:split]), device, codings=codings)
     numbers = num_travelling(sending.method, sending.spec)
     for chain in codings:
@@ -149,14 +149,19 @@ def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
 def written_menu(config: Experiment) -> list[list[tuple[str, dict[str, Any]]]]:
     """The chains of `Sending.codings`, each codec by its name and options, as they could be written down."""
     if config.learning.uplink == AUTO:
-        return [[(name, dict(options)) for name, options in entry] for entry in ENTRIES]
+        return [[(name, dict(options)) for name, options in entry] for entry in _menu(config, ENTRIES)]
     chosen = config.chosen("learning.uplink")
     codecs = chosen[len(chosen) - num_codecs(chosen) :]
     chain = [(part.name, {} if options is None else options.model_dump()) for part, options in codecs]
     return [chain] if chain else []
 
 
-def foretold_chains(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
+def _menu(config: Experiment, entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What "auto" leaves to the planner: all entries, or if it chooses none the last, which takes the fewest bits."""
+    return entries if chooses_coding(config.planning.planner, config.training.clock) else entries[-1:]
+
+
+def foretold(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
     """The chains whose noise UEs foretell: those of the menu, where the planner asks."""
     return sending.codings if PLANNERS.part(config.planning.planner).traits["codings"] else ()
 

@@ -28,10 +28,10 @@ def demo_command(
     rounds: Annotated[int | None, typer.Option(help="Rounds of each run.", show_default="the preset's")] = None,
     seed: Annotated[int, typer.Option(help="Another seed, another network.")] = 0,
 ) -> None:
-    """Train HPFL and SHPFL over the same simulated network and compare the time each needs.
+    """Train HPFL and SHPFL over the same simulated network, everything charged, and compare the time each needs.
 
-    Both train the same personalised model on the same 200 UEs under 20 edges. HPFL plans who uploads and with how many
-    Hz; SHPFL takes random edges and splits the bandwidth evenly.
+    Both train the same personalised model on the same 200 UEs under 20 edges. HPFL plans who uploads, in how many bits
+    and with how many Hz, and who hears; SHPFL takes random edges, ternary updates, and splits the bandwidth evenly.
     """
     changes = [f"training.seed={seed}", *([f"training.rounds={rounds}"] if rounds is not None else [])]
     if out is None:

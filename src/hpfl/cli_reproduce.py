@@ -19,8 +19,9 @@ from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
 from hpfl.studies.collected import Collected, collect, verdicts
 from hpfl.studies.page import figure, interval, write_page
 from hpfl.studies.parts import StudyPart
-from hpfl.studies.runner import run_parts
-from hpfl.studies.study import Study
+from hpfl.studies.runner import More, run_parts
+from hpfl.studies.staged import known_parts
+from hpfl.studies.study import Study, nothing_more
 from hpfl.studies.summary_page import write_summary
 
 MOST_WORKERS = 8
@@ -75,8 +76,11 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
         refuse(f"--out {out} is a file; wanted a folder")
     folder = out or Path("runs") / ("reproduction-quick" if quick else "reproduction")
     every = list(range(first_seed, first_seed + seeds))
-    parts = _parts(wanted, scale, every, only or ())
-    complete = no_run or _run(parts, folder, device=device, workers=workers, data_dir=data_dir)
+
+    def known() -> list[StudyPart]:
+        return _parts(wanted, scale, every, only or (), folder)
+
+    complete = no_run or _run(known, folder, device=device, workers=workers, data_dir=data_dir)
     command = ["hpfl", "reproduce", *names, *_said(quick, seeds, first_seed, set_ or ())]
     _report(wanted, scale, every, folder, shlex.join(command))
     if not complete:
@@ -90,9 +94,13 @@ def _chosen(names: Sequence[str]) -> list[Study]:
         refuse(f"no study is called {error.args[0]!r}; there are {_NAMES}")
 
 
-def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: Sequence[str]) -> list[StudyPart]:
-    """What is to be run, each once; seed by seed, so that an interrupted study is even."""
+def _parts(
+    studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: Sequence[str], out: Path
+) -> list[StudyPart]:
+    """What is to be run by what is known now, each once; seed by seed, so that an interrupted study is even."""
     every = {part.name: part for seed in seeds for study in studies for part in study.parts(scale, [seed])}
+    staged = [study for study in studies if study.then is not nothing_more]
+    every |= {part.name: part for study in staged for part in known_parts(study, scale, seeds, out)}
     if not every:
         names = " and ".join(study.name for study in studies)
         refuse(f"{names} has no {scale.name} version: it needs CIFAR-10, and --quick has only a sample of MNIST")
@@ -102,17 +110,18 @@ def _parts(studies: Sequence[Study], scale: Scale, seeds: Sequence[int], only: S
     return wanted
 
 
-def _run(parts: Sequence[StudyPart], folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
+def _run(known: More, folder: Path, *, device: str, workers: int, data_dir: Path | None) -> bool:
     console = Console(stderr=True)
     with stopping_after_round(console.print) as stop:
         return run_parts(
-            parts,
+            known(),
             folder,
             device=device,
             data_dir=data_dir,
             workers=workers or min(os.cpu_count() or 1, MOST_WORKERS),
             should_stop=lambda: stop.is_asked,
             console=console,
+            more=known,
         )
 
 
@@ -130,6 +139,7 @@ def _report(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], folder:
     page = write_page(outcomes, judged, folder, command)
     _show_claims(judged)
     _show_speedups(outcomes)
+    _show_bars(outcomes)
     Console().print(f"Page in {page}", soft_wrap=True)
 
 
@@ -171,4 +181,20 @@ def _show_speedups(outcomes: Sequence[Collected]) -> None:
         bar = "" if row.get("bar") is None else f"{row['bar']:.2f} {'met' if row['met'] else 'missed'}"
         place = (row["data"], row.get("clock", ""), f"{row['edge_skew']:g}", f"{row['target']:g}")
         table.add_row(*place, _rival(row), f"{sign}{row['speedup']:.2f}", ends, bar)
+    Console().print(table)
+
+
+def _show_bars(outcomes: Sequence[Collected]) -> None:
+    """What was wanted of `fastest` with everything charged."""
+    rows = [row for outcome in outcomes for row in outcome.tables.get("bars", ()) if "place" in row]
+    if not rows:
+        return
+    table = Table(title="What is wanted of `fastest`", title_justify="left")
+    for column in ("data", "place", "bar", "measured", "95% interval", "wanted", ""):
+        table.add_column(column, justify="right" if column == "measured" else "left")
+    for row in rows:
+        ends = "" if row["low"] is None else f"{figure(row['low'])} .. {figure(row['high'])}"
+        measured = "none" if row["measured"] is None else f"{'>= ' if row['at_least'] else ''}{figure(row['measured'])}"
+        met = "met" if row["met"] else "missed"
+        table.add_row(row["data"], row["place"], row["bar"], measured, ends, row["wanted"], met)
     Console().print(table)

@@ -18,17 +18,19 @@ def test_every_preset_resolves_as_every_system_and_reads_back_as_itself(name, sy
 
 
 def test_what_is_auto_follows_whatever_is_changed_later():
-    config = validated(tomllib.loads(to_toml(preset("quickstart"))))
+    config = validated(tomllib.loads(to_toml(preset("quickstart-paper"))))
     config.planning.staleness_bound, config.learning.inner_lr = 5, 0.3
-    changed = load("quickstart", overrides=["planning.staleness_bound=5", "learning.inner_lr=0.3"])
+    changed = load("quickstart-paper", overrides=["planning.staleness_bound=5", "learning.inner_lr=0.3"])
     assert resolve(config) == resolve(changed)
     assert resolve(config).planning.phi == pytest.approx(5 * 0.07 * 5**2 / 15)
     assert resolve(config).evaluation.inner_lr == 0.3
-    assert "here 9.33333" in to_toml(preset("quickstart"))
+    assert "here 9.33333" in to_toml(preset("quickstart-paper"))
 
 
 def test_a_cap_beyond_the_number_of_edges_weighs_importance_as_all_edges_do():
-    caps = [resolve(load("quickstart", overrides=[f"planning.max_edges={A}"])).planning.phi for A in (19, 20, 400)]
+    caps = [
+        resolve(load("quickstart-paper", overrides=[f"planning.max_edges={A}"])).planning.phi for A in (19, 20, 400)
+    ]
     assert caps[0] > caps[1] == caps[2]
 
 
@@ -85,42 +87,42 @@ def test_shipped_presets_are_the_papers_network():
 )
 def test_bad_values_are_refused_naming_key_value_and_wish(override, said):
     with pytest.raises(ConfigError) as error:
-        load("quickstart", overrides=[override])
+        load("quickstart-paper", overrides=[override])
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_bad_value_assigned_in_python_is_refused_at_once():
-    config = hpfl.preset("quickstart")
+    config = hpfl.preset("quickstart-paper")
     with pytest.raises(ValueError, match="rho"):
         config.planning.rho = 1.4
 
 
 def test_fields_assigned_in_python_are_checked_together_before_work():
-    config = preset("quickstart")
+    config = preset("quickstart-paper")
     config.network.ues_per_edge = [1, 2, 3]
     with pytest.raises(ConfigError, match="lists 3 edges"):
         resolve(config)
 
 
 def test_overrides_win_over_systems_and_systems_over_presets():
-    assert load("quickstart", system="shpfl").planning.planner == "shpfl"
-    assert load("quickstart", system="shpfl", overrides=["planning.planner=full"]).planning.planner == "full"
+    assert load("quickstart-paper", system="shpfl").planning.planner == "shpfl"
+    assert load("quickstart-paper", system="shpfl", overrides=["planning.planner=full"]).planning.planner == "full"
 
 
 def test_two_tier_systems_are_one_edge_without_backhaul():
-    config = load("quickstart", system="fl")
+    config = load("quickstart-paper", system="fl")
     assert (config.network.edges, config.network.num_ues, config.network.backhaul) == (1, 200, False)
     assert config.learning.inner_lr == 0.0
 
 
 def test_two_tier_systems_gather_whatever_network_was_asked_for():
-    config = load("quickstart", system="fl", overrides=["network.edges=4", "network.ues_per_edge=3"])
+    config = load("quickstart-paper", system="fl", overrides=["network.edges=4", "network.ues_per_edge=3"])
     assert (config.network.edges, config.network.num_ues) == (1, 12)
 
 
 def test_shared_model_systems_are_evaluated_with_the_presets_adaptation_step(tmp_path):
-    assert load("quickstart", system="hfl").evaluation.inner_lr == 0.03
+    assert load("quickstart-paper", system="hfl").evaluation.inner_lr == 0.03
     path = tmp_path / "mine.toml"
     path.write_text("[learning]\ninner_lr = 0.05\n")
     assert load(path, system="hfl").evaluation.inner_lr == 0.05
@@ -162,38 +164,40 @@ def test_a_missing_file_is_answered_with_the_presets():
     samples=st.lists(st.floats(1, 1e4), min_size=2, max_size=2).map(sorted),
 )
 def test_every_valid_number_survives_toml(rho, bandwidth, samples):
-    config = preset("quickstart")
+    config = preset("quickstart-paper")
     config.planning.rho, config.network.bandwidth_hz, config.data.samples_per_ue = rho, bandwidth, samples
     assert validated(tomllib.loads(to_toml(config))) == config
 
 
 def test_rounded_products_are_refused_where_differences_need_their_digits():
-    assert load("quickstart", overrides=["learning.dtype=bf16"]).learning.dtype == "bf16"
+    assert load("quickstart-paper", overrides=["learning.dtype=bf16"]).learning.dtype == "bf16"
     for dtype in ("tf32", "bf16"):
         with pytest.raises(
             ConfigError, match=f'learning.dtype is "{dtype}"; learning.method_options.gradient = "hessian'
         ):
-            load("quickstart", overrides=[f"learning.dtype={dtype}", "learning.objective=hessian-free"])
+            load("quickstart-paper", overrides=[f"learning.dtype={dtype}", "learning.objective=hessian-free"])
 
 
 def test_fingerprint_ignores_length_and_sees_everything_else():
-    base = fingerprint(preset("quickstart"))
-    assert fingerprint(load("quickstart", overrides=["training.rounds=7"])) == base
-    assert fingerprint(load("quickstart", overrides=["training.seed=7"])) != base
-    assert fingerprint(load("quickstart", overrides=["planning.staleness_price=none"])) != base
+    base = fingerprint(preset("quickstart-paper"))
+    assert fingerprint(load("quickstart-paper", overrides=["training.rounds=7"])) == base
+    assert fingerprint(load("quickstart-paper", overrides=["training.seed=7"])) != base
+    assert fingerprint(load("quickstart-paper", overrides=["planning.staleness_price=none"])) != base
 
 
 @pytest.mark.parametrize("name", ["cloud_power_w", "edge_down_power_w"])
 def test_a_charged_downlink_needs_powers(name):
     silent = f"network.{name}=0"
-    resolve(load("quickstart", overrides=[silent]))
+    resolve(load("quickstart-paper", overrides=[silent]))
     with pytest.raises(
         ConfigError, match=rf'network.{name} is 0 W; network.downlink = "charged" needs a transmit power'
     ):
-        load("quickstart", overrides=[silent, "network.downlink=charged"])
+        load("quickstart-paper", overrides=[silent, "network.downlink=charged"])
 
 
 def test_a_free_downlink_leaves_the_fingerprint_as_it_was():
-    plain, charged = load("quickstart"), load("quickstart", overrides=["network.downlink=charged"])
-    free = load("quickstart", overrides=["network.downlink=free", "network.reuse=1", "network.cloud_power_w=0.01"])
+    plain, charged = load("quickstart-paper"), load("quickstart-paper", overrides=["network.downlink=charged"])
+    free = load(
+        "quickstart-paper", overrides=["network.downlink=free", "network.reuse=1", "network.cloud_power_w=0.01"]
+    )
     assert fingerprint(plain) == fingerprint(free) != fingerprint(charged)

@@ -11,7 +11,7 @@ SHAPE = ["network.edges=2", "network.ues_per_edge=2", "planning.max_edges=2", "t
 
 
 def small():
-    return load("quickstart", overrides=SHAPE)
+    return load("quickstart-paper", overrides=SHAPE)
 
 
 def module(seed=0):

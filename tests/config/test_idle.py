@@ -10,14 +10,14 @@ from hpfl.options import Options, option
 from hpfl.registry import part
 
 
-def said(source="quickstart", *overrides, **more):
+def said(source="quickstart-paper", *overrides, **more):
     return idle_settings(load(source, overrides=overrides), **more)
 
 
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
-        (["planning.rho=0.5"], "planning.rho = 0.5 changes nothing: planner fastest does not weigh importance"),
+        (["planning.rho=0.5"], "planning.rho = 0.5 changes nothing: planner fastest-v1 does not weigh importance"),
         (["planning.rho=0.8"], "planning.rho = 0.8 changes nothing"),  # asked for, though it is the default
         (["planning.phi=3.0"], "planning.phi = 3.0 changes nothing"),
         (["planning.planner=full", "planning.max_edges=5"], "planning.max_edges = 5 changes nothing: planner full"),
@@ -49,7 +49,7 @@ def said(source="quickstart", *overrides, **more):
     ],
 )
 def test_a_setting_that_nothing_reads_is_said_with_the_reason(overrides, line):
-    assert any(line in text for text in said("quickstart", *overrides))
+    assert any(line in text for text in said("quickstart-paper", *overrides))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_setting_that_nothing_reads_is_said_with_the_reason(overrides, line):
     ],
 )
 def test_settings_that_are_read_are_not_said(overrides):
-    assert said("quickstart", *overrides) == ()
+    assert said("quickstart-paper", *overrides) == ()
 
 
 @pytest.mark.parametrize("system", [None, *SYSTEMS])
@@ -79,24 +79,28 @@ def test_nothing_is_said_of_what_a_preset_brings_along(name, system):
 
 
 def test_settings_assigned_in_python_and_read_from_a_file_are_said_alike(tmp_path):
-    config = hpfl.preset("quickstart")
+    config = hpfl.preset("quickstart-paper")
     config.planning.rho = 0.5
     (tmp_path / "own.toml").write_text(to_toml(config))
-    assert idle_settings(config) == idle_settings(load(tmp_path / "own.toml")) == said("quickstart", "planning.rho=0.5")
+    assert (
+        idle_settings(config)
+        == idle_settings(load(tmp_path / "own.toml"))
+        == said("quickstart-paper", "planning.rho=0.5")
+    )
 
 
 def test_keys_of_dealing_are_said_where_samples_have_owners():
-    lines = said("quickstart", "data.edge_skew=1.0", "evaluation.test_samples=9", owned=True)
+    lines = said("quickstart-paper", "data.edge_skew=1.0", "evaluation.test_samples=9", owned=True)
     assert [line.split(" ")[0] for line in lines] == ["data.edge_skew", "evaluation.test_samples"]
 
 
 def test_idle_settings_are_said_before_a_run_and_stand_in_its_summary():
     shape = ["network.edges=2", "network.ues_per_edge=2", "planning.max_edges=2", "training.rounds=1"]
-    config = load("quickstart", overrides=[*shape, "planning.rho=0.5"])
+    config = load("quickstart-paper", overrides=[*shape, "planning.rho=0.5"])
     told = []
     result = hpfl.run(config, hooks=hpfl.Hooks(note=told.append))
     assert told == result.summary["idle_settings"]
-    assert told == ["planning.rho = 0.5 changes nothing: planner fastest does not weigh importance against latency"]
+    assert told == ["planning.rho = 0.5 changes nothing: planner fastest-v1 does not weigh importance against latency"]
     with pytest.warns(UserWarning, match="planning.rho = 0.5 changes nothing"):
         hpfl.run(config)
 
@@ -105,7 +109,7 @@ def test_a_planner_from_elsewhere_may_read_everything(monkeypatch):
     from hpfl.planning.planners import PLANNERS
 
     monkeypatch.setitem(PLANNERS._parts, "mine", PLANNERS._made("mine", PLANNERS.get("joint"), "elsewhere", None, {}))
-    assert said("quickstart", "planning.planner=mine", "planning.rho=0.5", "planning.sketch_size=8") == ()
+    assert said("quickstart-paper", "planning.planner=mine", "planning.rho=0.5", "planning.sketch_size=8") == ()
 
 
 class Damped(Options):
@@ -120,11 +124,11 @@ class DampedMethod(BaseMethod):
 def test_an_option_of_another_method_is_not_taken_for_one_of_per_fedavg(monkeypatch):
     made = METHODS._made("damped", DampedMethod, "elsewhere", None, {})
     monkeypatch.setitem(METHODS._parts, "damped", made)
-    assert said("quickstart", "learning.method=damped", "learning.method_options.delta=0.5") == ()
+    assert said("quickstart-paper", "learning.method=damped", "learning.method_options.delta=0.5") == ()
 
 
 def test_what_was_set_is_no_part_of_what_a_configuration_is():
-    asked, assigned = load("quickstart", overrides=["training.rounds=7"]), hpfl.preset("quickstart")
+    asked, assigned = load("quickstart-paper", overrides=["training.rounds=7"]), hpfl.preset("quickstart-paper")
     assigned.training.rounds = 7
     assert asked == assigned
     assert asked != Config()

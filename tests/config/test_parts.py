@@ -40,7 +40,7 @@ def patient(*args, options, **more):
 
 def lines(overrides):
     with pytest.raises(ConfigError) as error:
-        load("quickstart", overrides=overrides)
+        load("quickstart-paper", overrides=overrides)
     return str(error.value).splitlines()
 
 
@@ -49,14 +49,16 @@ def test_every_kind_takes_module_and_callable_with_options(section, name, monkey
     monkeypatch.syspath_prepend(__file__.rpartition("/")[0])
     place = f"{section}.{name}"
     named = [f"{place}=test_parts:patient", f"{place}_options.patience=3.0"]
-    experiment = resolve(load("quickstart", overrides=named))
+    experiment = resolve(load("quickstart-paper", overrides=named))
     assert experiment.part(place)() == 3.0
-    assert resolve(load("quickstart", overrides=named[:1])).part(place)() == 2.0
-    assert fingerprint(load("quickstart", overrides=named)) != fingerprint(load("quickstart", overrides=named[:1]))
+    assert resolve(load("quickstart-paper", overrides=named[:1])).part(place)() == 2.0
+    assert fingerprint(load("quickstart-paper", overrides=named)) != fingerprint(
+        load("quickstart-paper", overrides=named[:1])
+    )
     assert lines([*named[:1], f"{place}_options.patience=-1.0"]) == [
         f"{place}_options.patience is -1.0; it should be greater than 0"
     ]
-    assert load("quickstart", overrides=named) == _read_back(load("quickstart", overrides=named))
+    assert load("quickstart-paper", overrides=named) == _read_back(load("quickstart-paper", overrides=named))
 
 
 def _read_back(config):
@@ -69,17 +71,17 @@ def test_options_of_another_part_are_refused_by_name():
         "planning.planner_options.gamma is not an option; planner joint has no options",
     ]
     assert lines(["planning.planner_options.gamma=1"]) == [
-        "planning.planner_options.gamma is not an option of planner fastest; it has staleness_price"
+        "planning.planner_options.gamma is not an option of planner fastest-v1; it has staleness_price"
     ]
 
 
 def test_a_part_that_is_exchanged_leaves_its_options_behind():
-    config = load("quickstart", overrides=["planning.planner=scripted", "planning.planner_options.script=[[3]]"])
+    config = load("quickstart-paper", overrides=["planning.planner=scripted", "planning.planner_options.script=[[3]]"])
     assert hpfl.config.with_overrides(config, ["planning.planner=joint"]).planning.planner_options == {}
 
 
 def test_the_order_of_overrides_does_not_matter(tmp_path):
-    (tmp_path / "mine.toml").write_text(to_toml(load("quickstart")))  # with the options of its own planner
+    (tmp_path / "mine.toml").write_text(to_toml(load("quickstart-paper")))  # with the options of its own planner
     asked = ["planning.planner_options.script=[[3]]", "planning.planner=scripted"]
     made = [load(tmp_path / "mine.toml", overrides=order) for order in (asked, asked[::-1])]
     assert made[0] == made[1]
@@ -87,18 +89,18 @@ def test_the_order_of_overrides_does_not_matter(tmp_path):
 
 
 def test_options_at_their_defaults_are_the_same_experiment():
-    plain = load("quickstart")
-    said = load("quickstart", overrides=["planning.planner_options={staleness_price='learned'}"])
+    plain = load("quickstart-paper")
+    said = load("quickstart-paper", overrides=["planning.planner_options={staleness_price='learned'}"])
     assert said == plain
     assert fingerprint(said) == fingerprint(plain)
 
 
 def test_a_row_of_parts_is_names_and_tables(monkeypatch):
     monkeypatch.setitem(UPLINKS._parts, "mine", UPLINKS._made("mine", patient, "elsewhere", None, {}))
-    config = load("quickstart", overrides=['learning.uplink=["mine", {name="mine", patience=5.0}]'])
+    config = load("quickstart-paper", overrides=['learning.uplink=["mine", {name="mine", patience=5.0}]'])
     assert [(name, made()) for name, made in resolve(config).parts("learning.uplink")] == [("mine", 2.0), ("mine", 5.0)]
     assert config == _read_back(config)
-    assert load("quickstart", overrides=["learning.uplink=mine"]).learning.uplink == ["mine"]
+    assert load("quickstart-paper", overrides=["learning.uplink=mine"]).learning.uplink == ["mine"]
     assert (
         "[1].patience is 0; it should be greater than 0"
         in lines(['learning.uplink=["mine", {name="mine", patience=0}]'])[0]
@@ -113,22 +115,22 @@ def test_watchers_are_no_part_of_a_fingerprint_and_metrics_are(monkeypatch):
 
     for registry in (METRICS, WATCHERS):
         monkeypatch.setitem(registry._parts, "mine", registry._made("mine", patient, "elsewhere", None, {}))
-    base = fingerprint(load("quickstart"))
-    assert fingerprint(load("quickstart", overrides=["training.watchers=mine"])) == base
-    assert fingerprint(load("quickstart", overrides=['evaluation.metrics=["accuracy", "mine"]'])) != base
+    base = fingerprint(load("quickstart-paper"))
+    assert fingerprint(load("quickstart-paper", overrides=["training.watchers=mine"])) == base
+    assert fingerprint(load("quickstart-paper", overrides=['evaluation.metrics=["accuracy", "mine"]'])) != base
 
 
 @pytest.mark.parametrize("old", OLD_KEYS, ids=lambda old: old.old)
 def test_an_old_key_is_the_new_one_in_files_overrides_and_python(old, tmp_path):
     value, also = GIVEN[old.old]
     section, name = old.old.split(".")
-    new = load("quickstart", overrides=[*also, f"{old.new}={value!r}"])
-    by_old = load("quickstart", overrides=[*also, f"{old.old}={value!r}"])
+    new = load("quickstart-paper", overrides=[*also, f"{old.new}={value!r}"])
+    by_old = load("quickstart-paper", overrides=[*also, f"{old.old}={value!r}"])
     path = tmp_path / "mine.toml"
     path.write_text(
-        to_toml(load("quickstart", overrides=also)).replace(f"[{section}] ", f"[{section}]\n{name} = {value!r} ")
+        to_toml(load("quickstart-paper", overrides=also)).replace(f"[{section}] ", f"[{section}]\n{name} = {value!r} ")
     )
-    assigned = load("quickstart", overrides=also)
+    assigned = load("quickstart-paper", overrides=also)
     setattr(getattr(assigned, section), name, value)
     text = path.read_text() if old.part == "" else _without_table(path.read_text(), old)
     path.write_text(text)
@@ -150,7 +152,8 @@ def test_an_old_and_a_new_key_that_disagree_are_refused_naming_both():
     )
     assert lines(both)[0].startswith(said)
     assert (
-        load("quickstart", overrides=[both[0], "learning.method_options.gradient=exact"]).learning.objective == "exact"
+        load("quickstart-paper", overrides=[both[0], "learning.method_options.gradient=exact"]).learning.objective
+        == "exact"
     )
     scripted = ["planning.planner=scripted", "planning.script=[[0]]", "planning.planner_options.script=[[1]]"]
     assert "planning.script is [[0]] and planning.planner_options.script is [[1]]" in lines(scripted)[0]
@@ -165,7 +168,7 @@ def test_an_old_key_that_the_chosen_part_does_not_read_is_refused():
 
 
 def test_the_price_of_age_waits_for_the_planner_that_reads_it():
-    config = load("quickstart", overrides=["planning.planner=joint", "planning.staleness_price=none"])
+    config = load("quickstart-paper", overrides=["planning.planner=joint", "planning.staleness_price=none"])
     assert _read_back(config) == config
     back = hpfl.config.with_overrides(config, ["planning.planner=fastest"])
     assert back.planning.planner_options == {"staleness_price": "none"}
@@ -179,14 +182,16 @@ def test_a_system_may_stand_in_a_file_or_an_override(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('system = "hfl"\n[training]\nrounds = 3\n')
     assert load(path).learning.inner_lr == 0.0
-    assert load("quickstart", overrides=["system=shpfl"]) == load("quickstart", system="shpfl")
-    assert hpfl.config.with_overrides(load("quickstart"), ["system=shpfl"]) == load("quickstart", system="shpfl")
+    assert load("quickstart-paper", overrides=["system=shpfl"]) == load("quickstart-paper", system="shpfl")
+    assert hpfl.config.with_overrides(load("quickstart-paper"), ["system=shpfl"]) == load(
+        "quickstart-paper", system="shpfl"
+    )
     with pytest.raises(ConfigError, match="--system is 'fl' and system in the file is 'hfl'; give one"):
         load(path, system="fl")
 
 
 def test_an_experiment_is_fixed_and_resolved_once():
-    experiment = resolve(load("quickstart"))
+    experiment = resolve(load("quickstart-paper"))
     assert resolve(experiment) is experiment
     with pytest.raises(AttributeError, match="is of an experiment, which is fixed"):
         experiment.planning.rho = 0.5
@@ -203,20 +208,20 @@ def test_a_run_checks_its_configuration_once(monkeypatch):
     seen, validated = [], module.validated
     monkeypatch.setattr(module, "validated", lambda tree: seen.append(1) or validated(tree))
     shape = ["network.edges=2", "network.ues_per_edge=2", "planning.max_edges=2", "training.rounds=1"]
-    hpfl.run(load("quickstart", overrides=shape))
+    hpfl.run(load("quickstart-paper", overrides=shape))
     assert len(seen) == 1
 
 
 def test_method_fedavg_is_per_fedavg_without_an_inner_step():
     shape = ["network.edges=2", "network.ues_per_edge=2", "planning.max_edges=2", "training.rounds=2"]
-    plain = hpfl.run(load("quickstart", overrides=[*shape, "learning.method=fedavg"]))
-    zero = hpfl.run(load("quickstart", overrides=[*shape, "learning.inner_lr=0.0", "evaluation.inner_lr=0.03"]))
+    plain = hpfl.run(load("quickstart-paper", overrides=[*shape, "learning.method=fedavg"]))
+    zero = hpfl.run(load("quickstart-paper", overrides=[*shape, "learning.inner_lr=0.0", "evaluation.inner_lr=0.03"]))
     assert all((plain.model[name] == value).all() for name, value in zero.model.items())
 
 
 def test_planners_are_told_nothing_in_their_memory():
     shape = ["network.edges=2", "network.ues_per_edge=2", "planning.max_edges=2", "training.rounds=1"]
-    config = load("quickstart", overrides=[*shape, "planning.planner=scripted", "planning.script=[[1]]"])
+    config = load("quickstart-paper", overrides=[*shape, "planning.planner=scripted", "planning.script=[[1]]"])
     made = build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=float)
     assert made.start.memory == {}
     assert made.parts.planner.keywords["options"].script == [[1]]

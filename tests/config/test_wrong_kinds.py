@@ -49,18 +49,18 @@ def _importable(monkeypatch):
 @pytest.mark.parametrize("place", KINDS)
 def test_what_cannot_be_called_as_its_kind_is_refused_when_it_is_named(place):
     with pytest.raises(ConfigError, match=rf"^{place} is 'test_wrong_kinds:of_six'; it is no .* called with \("):
-        load("quickstart", overrides=[f"{place}=test_wrong_kinds:of_six"])
+        load("quickstart-paper", overrides=[f"{place}=test_wrong_kinds:of_six"])
 
 
 @pytest.mark.parametrize("place", [*MAKERS, "training.watchers"])
 def test_what_makes_another_thing_is_refused_before_the_first_round(place):
-    config = load("quickstart", overrides=[*SMALL, f"{place}=test_wrong_kinds:anything"])
+    config = load("quickstart-paper", overrides=[*SMALL, f"{place}=test_wrong_kinds:anything"])
     with pytest.raises(ConfigError, match=rf"^{place} is 'test_wrong_kinds:anything'; .*: a int lacks "):
         hpfl.run(config, hooks=hpfl.Hooks())
 
 
 def test_a_combine_rule_that_returns_something_else_is_told_so():
-    config = load("quickstart", overrides=[*SMALL, "training.combine=test_wrong_kinds:anything"])
+    config = load("quickstart-paper", overrides=[*SMALL, "training.combine=test_wrong_kinds:anything"])
     with pytest.raises(ValueError, match=r"anything returned int; wanted hpfl\.training\.Combined"):
         hpfl.run(config, hooks=hpfl.Hooks())
 
@@ -70,7 +70,7 @@ def test_a_function_is_no_data_set_of_a_registered_name(monkeypatch):
     with pytest.raises(
         ConfigError, match=r"data\.dataset is .mine.; wanted a DatasetSpec under that name, not function"
     ):
-        load("quickstart", overrides=["data.dataset=mine"])
+        load("quickstart-paper", overrides=["data.dataset=mine"])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_function_is_no_data_set_of_a_registered_name(monkeypatch):
 )
 def test_an_override_in_a_form_that_there_is_not_is_told_the_right_one(override, said):
     with pytest.raises(ConfigError) as error:
-        load("quickstart", overrides=[override])
+        load("quickstart-paper", overrides=[override])
     assert str(error.value) == said
 
 
@@ -104,7 +104,7 @@ def test_a_table_of_options_that_is_none_is_refused_beside_an_old_key(tmp_path):
 
 
 def test_an_old_key_at_its_default_beside_a_part_without_it_is_said_to_change_nothing():
-    config = load("quickstart", overrides=["learning.method=fedavg", "learning.objective=exact"])
+    config = load("quickstart-paper", overrides=["learning.method=fedavg", "learning.objective=exact"])
     assert 'learning.objective = "exact" changes nothing: learning.method is fedavg, so nothing is adapted' in (
         idle_settings(config)
     )

@@ -12,7 +12,7 @@ MNIST_CLASS_SIZES = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 PRESETS = {  # samples of each label, smallest and largest shard
     "paper-mnist": (MNIST_CLASS_SIZES, 50, 350),
     "paper-cifar10": ((5000,) * 10, 50, 350),
-    "quickstart": ((1200,) * 10, 20, 60),
+    "quickstart-paper": ((1200,) * 10, 20, 60),
 }
 
 

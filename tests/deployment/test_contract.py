@@ -84,7 +84,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_deployed_parameters_are_the_simulated_ones_after_every_round(case, certificates, tmp_path):
     overrides = CASES[case]
-    expected = simulated(hpfl.load("quickstart", overrides=[*SMALL, *overrides]))
+    expected = simulated(hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides]))
     with Nodes(certificates, *overrides) as nodes:
         nodes.start_all(audit=AuditLog(tmp_path, "full"))
         deployed = nodes.play()
@@ -96,7 +96,7 @@ def test_deployed_parameters_are_the_simulated_ones_after_every_round(case, cert
 
 
 def test_separate_processes_give_the_simulated_parameters_after_every_round(tmp_path):
-    config = hpfl.load("quickstart", overrides=[*SMALL, "network.ues_per_edge=1", "evaluation.every=1"])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, "network.ues_per_edge=1", "evaluation.every=1"])
     expected = simulated(config)
     supervisor = Supervisor(lay_out(tmp_path, config, LocalOptions(paced=False)))
     supervisor.start()

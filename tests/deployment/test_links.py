@@ -20,7 +20,7 @@ from hpfl.simulation.simulated_run import build_simulation
 
 
 def simulated(*overrides):
-    config = hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
     dataset = load_dataset(config.data.dataset)
     return config, build_simulation(config, dataset, device=torch.device("cpu"), stopwatch=lambda: 0.0)
 
@@ -58,6 +58,7 @@ def test_links_are_those_the_simulator_draws(overrides):
     np.testing.assert_array_equal(ours.ue_gain, theirs.ue_gain)
     np.testing.assert_array_equal(ours.edge_gain, theirs.edge_gain)
     np.testing.assert_array_equal(ours.compute_s, theirs.compute_s)
+    np.testing.assert_array_equal(ours.compute_j, theirs.compute_j)
 
 
 @pytest.mark.parametrize("channel", [None, ByPlace()], ids=["shipped", "by place"])
@@ -83,7 +84,7 @@ def test_both_executors_see_the_same_channel_in_every_round(channel):
     ["network.trace=gains.csv", "network.write_trace=gains.csv", "network.coherence_s=0.05", "life.ue_failure=0.1"],
 )
 def test_what_only_a_simulator_can_is_refused_by_name(override):
-    config = hpfl.load("quickstart", overrides=["training.clock=event", override])
+    config = hpfl.load("quickstart-paper", overrides=["training.clock=event", override])
     with pytest.raises(SettingsError, match=override.split("=")[0].removesuffix(".ue_failure")):
         refuse_what_only_a_simulator_can(config)
 

@@ -30,7 +30,7 @@ HPFL = [sys.executable, "-c", "from hpfl.cli import main; main()"]
 
 
 def small(*overrides):
-    return hpfl.load("quickstart", overrides=[*SMALL, "network.ues_per_edge=1", "network.edges=1", *overrides])
+    return hpfl.load("quickstart-paper", overrides=[*SMALL, "network.ues_per_edge=1", "network.edges=1", *overrides])
 
 
 def rounds_of(run):
@@ -129,7 +129,7 @@ def _is_zombie(pid):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_killed_at_random_instants_the_audit_still_recomputes(tmp_path, seed):
     """A minute in which every process may be killed at any instant; whoever dies is started again."""
-    config = hpfl.load("quickstart", overrides=[*SMALL, "training.rounds=100000", "planning.planner=random"])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, "training.rounds=100000", "planning.planner=random"])
     options = LocalOptions(paced=True, time_scale=0.5, timing={"retry_s": 0.5, "gather_s": 5.0, "compute_s": 5.0})
     nodes = lay_out(tmp_path, config, options)
     supervisor = Supervisor(nodes)
@@ -242,7 +242,7 @@ def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(
     def deployed(*arguments):
         return CliRunner().invoke(app, ["deploy", "local", "--out", str(folder), *arguments])
 
-    assert deployed("quickstart", *first, "--rounds", "1").exit_code == 0
+    assert deployed("quickstart-paper", *first, "--rounds", "1").exit_code == 0
     assert (folder / "run" / "figures" / "progress.png").stat().st_size > 10_000
     assert flat(read_summary(folder / "run")) == explained("summary.json", "deployed")
     columns = (folder / "run" / "ues.csv").read_text().splitlines()[0].split(",")
@@ -264,7 +264,7 @@ def test_a_finished_deployment_goes_on_for_more_rounds_and_becomes_nothing_else(
         done = deployed("--resume", *arguments)
         assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
         assert audit_script.audit(folder / "run") == start
-    longer = deployed("--resume", "quickstart", *first, "--rounds", "3")
+    longer = deployed("--resume", "quickstart-paper", *first, "--rounds", "3")
     assert (longer.exit_code, "round 1/1" in longer.stdout) == (0, False)
     assert json.loads((folder / "run" / "summary.json").read_text())["rounds"] == 3
     assert audit_script.audit(folder / "run")["rounds"] == 3

@@ -45,7 +45,7 @@ def test_a_batch_of_its_own_for_the_hessian_costs_a_gradient_more():
 
 def compute_s(*overrides):
     shape = ["network.edges=2", "network.ues_per_edge=2", "planning.max_edges=2", "planning.planner=full"]
-    config = hpfl.load("quickstart", overrides=[*shape, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*shape, *overrides])
     made = build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=float)
     return made.parts.executor.observe(made.start).links.compute_s
 
@@ -70,6 +70,6 @@ class OneGradient(BaseMethod):
 @pytest.mark.parametrize(("charged", "passes"), [("paper", 1.0), ("counted", 1.0)])
 def test_a_method_is_charged_what_it_takes(charged, passes):
     given = ["learning.method=test_learning_counting:OneGradient", f"learning.charged_passes={charged}"]
-    config = resolve(load("quickstart", overrides=[*given, "learning.batch_size=8"]))
+    config = resolve(load("quickstart-paper", overrides=[*given, "learning.batch_size=8"]))
     task = make_task("mlp", input_shape=(1, 28, 28), num_outputs=10)
     assert sample_cost(config, task, 1, (torch.rand(4, 1, 28, 28), torch.arange(4))).passes == passes

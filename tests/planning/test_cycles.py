@@ -117,7 +117,7 @@ def test_scripted_without_a_script_calls_as_many_in_turn_as_there_may_be():
 
 def test_in_a_run_every_edge_is_heard_once_a_cycle_and_everybody_is_fresh():
     sets = ["network.ues_per_edge=1", "network.edges=4", "data.samples_per_ue=[5, 10]", "training.rounds=6"]
-    config = hpfl.load("quickstart", overrides=[*sets, "planning.planner=round-robin"])
+    config = hpfl.load("quickstart-paper", overrides=[*sets, "planning.planner=round-robin"])
     rounds = hpfl.run(config).rounds
     assert [record["aggregated"] for record in rounds] == [[0], [1], [2], [3], [0], [1]]
     assert max(record["max_staleness"] for record in rounds) == 0

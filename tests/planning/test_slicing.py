@@ -26,6 +26,7 @@ def everything(seed=0):
         ues=UES,
         members=100 + draw.permutation(N),
         ue_energy_j=draw.random(N) + 1.0,
+        compute_j=draw.random(N),
         sketches=draw.random((K, 4)),
         renewal_s=draw.random(K),
         edge_ids=tuple(f"edge {edge}" for edge in range(K)),

@@ -236,7 +236,7 @@ def test_what_decides_no_numbers_separates_no_groups(tmp_path: Path) -> None:
     def run(name: str, *changes: str) -> Path:
         changed = [f"training.seed={name[-1]}", *changes]
         folder = folder_of(tmp_path / name, history(RISING), planner=None)
-        (folder / "config.toml").write_text(to_toml(load("quickstart", overrides=changed)))
+        (folder / "config.toml").write_text(to_toml(load("quickstart-paper", overrides=changed)))
         return folder
 
     alike = [
@@ -287,7 +287,7 @@ def test_seeds_of_a_deployment_are_one_group_of_measured_seconds_before_it_ends_
         (["0/fast", "1/fast"], "fast"),
         (["seed=0/fast", "seed=1/fast"], "fast"),
         (["hpfl0", "hpfl1"], "HPFL"),
-        (["quickstart", "quickstart-2"], "quickstart"),
+        (["quickstart-paper", "quickstart-paper-2"], "quickstart-paper"),
         (["rho0-0-s0", "rho0-0-s1"], "rho0-0"),
         (["x", "y"], "x .. y"),
     ],

@@ -29,7 +29,9 @@ SMALL = [
 @pytest.fixture(scope="module", params=["round", "event"])
 def run(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("timeline") / request.param
-    hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, f"training.clock={request.param}"]), out=out, figures=False)
+    hpfl.run(
+        hpfl.load("quickstart-paper", overrides=[*SMALL, f"training.clock={request.param}"]), out=out, figures=False
+    )
     return out
 
 
@@ -101,7 +103,7 @@ def test_rounds_are_whole_up_to_the_first_damaged_line(tmp_path, line, whole):
 
 
 def test_a_run_goes_on_from_the_checkpoint_before_the_damage(tmp_path):
-    config = hpfl.load("quickstart", overrides=[*SMALL, "training.checkpoint_every=2"])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, "training.checkpoint_every=2"])
     hpfl.run(config, out=tmp_path / "straight", figures=False)
     seen, notes = [], []
     hpfl.run(
@@ -119,7 +121,7 @@ def test_a_run_goes_on_from_the_checkpoint_before_the_damage(tmp_path):
 
 
 def test_damage_before_every_checkpoint_is_an_error_that_names_it(tmp_path):
-    config, seen = hpfl.load("quickstart", overrides=SMALL), []
+    config, seen = hpfl.load("quickstart-paper", overrides=SMALL), []
     hpfl.run(
         config, out=tmp_path, figures=False, hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 3)
     )

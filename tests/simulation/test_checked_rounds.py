@@ -78,10 +78,10 @@ def test_a_run_with_a_cheating_planner_is_no_completed_run(monkeypatch, tmp_path
     monkeypatch.setitem(PLANNERS._parts, "wide", made)
     if how == "hpfl.run":
         with pytest.raises(PlanError, match="round 2: planner wide hands out 40 MHz of 5 MHz"):
-            hpfl.run(hpfl.load("quickstart", overrides=[*SMALL, "planning.planner=wide"]), hooks=hpfl.Hooks())
+            hpfl.run(hpfl.load("quickstart-paper", overrides=[*SMALL, "planning.planner=wide"]), hooks=hpfl.Hooks())
         return
     sets = [word for change in (*SMALL, "planning.planner=wide") for word in ("--set", change)]
-    done = CliRunner().invoke(app, ["run", "quickstart", *sets, "--out", str(tmp_path / "run"), "-q"])
+    done = CliRunner().invoke(app, ["run", "quickstart-paper", *sets, "--out", str(tmp_path / "run"), "-q"])
     assert (done.exit_code, done.stderr) == (2, "hpfl: round 2: planner wide hands out 40 MHz of 5 MHz\n")
     assert not (tmp_path / "run" / "summary.json").exists()
 

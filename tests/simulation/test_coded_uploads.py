@@ -32,7 +32,7 @@ LOSSES = ["training.clock=event", "life.ue_failure=0.2", "life.leave=0.1", "life
 
 
 def simulation(*overrides):
-    config = hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
     return build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
 
 
@@ -175,7 +175,7 @@ def test_codecs_that_cannot_be_are_refused_before_any_work(uplink, said):
 
 @pytest.mark.parametrize("system", ["fl", "hfl", "pfl", "shpfl"])
 def test_every_system_takes_codecs(system):
-    config = hpfl.load("quickstart", system=system, overrides=[*SMALL[1:7], "training.rounds=2", FEEDBACK])
+    config = hpfl.load("quickstart-paper", system=system, overrides=[*SMALL[1:7], "training.rounds=2", FEEDBACK])
     made = build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
     state = train(made.start, made.parts, made.settings, lambda state, record: True)
     assert state.kept["codec"].any()

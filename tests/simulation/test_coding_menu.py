@@ -49,7 +49,7 @@ def wide():
 
 
 def simulation(*overrides):
-    config = hpfl.load("quickstart", overrides=[*SMALL, *AUTO, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *AUTO, *overrides])
     return build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
 
 
@@ -96,7 +96,7 @@ def test_bits_of_the_menu_are_those_of_its_chains(seen):
 
 
 def test_a_float_for_each_entry_goes_with_every_sketch(seen):
-    config = hpfl.load("quickstart", overrides=[*SMALL, "planning.planner=fastest-v1"])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, "planning.planner=fastest-v1"])
     plain = build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
     more = seen[1].spent_bits - plain.parts.executor.observe(plain.start).spent_bits
     assert more == (24 + 4) * len(WIDE) * 32

@@ -50,7 +50,7 @@ LIFE = [
 
 
 def config(*overrides):
-    return hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    return hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
 
 
 def simulated(*overrides):

@@ -125,7 +125,7 @@ def test_sketches_use_the_spectrum_of_the_run():
     given = ["network.edges=4", "network.ues_per_edge=3", "planning.importance=sketch", "planning.planner=random"]
     spent_s = []
     for spectrum in ("fixed", "phased"):
-        config = hpfl.load("quickstart", overrides=[*given, f"network.spectrum={spectrum}"])
+        config = hpfl.load("quickstart-paper", overrides=[*given, f"network.spectrum={spectrum}"])
         data = load_dataset("mnist-mini", None)
         made = build_simulation(config, data, device=torch.device("cpu"), stopwatch=float)
         spent_s.append(made.parts.executor.observe(made.start).spent_s)

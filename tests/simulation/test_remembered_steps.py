@@ -24,7 +24,7 @@ FIRST = ["training.clock=event", "training.trigger=first", "planning.max_edges=2
     ],
 )
 def test_the_way_that_is_remembered_is_the_way_the_model_went(more: list[str]) -> None:
-    config = load("quickstart", overrides=[*SMALL, "planning.planner=fastest", "evaluation.every=100", *more])
+    config = load("quickstart-paper", overrides=[*SMALL, "planning.planner=fastest", "evaluation.every=100", *more])
     made = build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
     start, project = made.start.params.double(), made.parts.executor.sketching.projection  # type: ignore[attr-defined]
     went, remembered = [np.zeros(64)], []

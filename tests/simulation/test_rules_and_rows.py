@@ -39,7 +39,7 @@ KEPT_MEAN = "hpfl.training.combine:weighted_mean"
 
 
 def simulation(*overrides):
-    config = hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
     return build_simulation(config, load_dataset("mnist-mini"), device=torch.device("cpu"), stopwatch=lambda: 0.0)
 
 
@@ -109,7 +109,7 @@ KILLED = """
 import os, signal, sys
 import hpfl
 
-config = hpfl.load("quickstart", overrides=sys.argv[2:])
+config = hpfl.load("quickstart-paper", overrides=sys.argv[2:])
 die = lambda record: os.kill(os.getpid(), signal.SIGKILL) if record.round == 5 else None
 hpfl.run(config, out=sys.argv[1], figures=False, hooks=hpfl.Hooks(on_round=die))
 """
@@ -123,7 +123,7 @@ def test_a_run_that_was_killed_goes_on_with_its_rule_and_its_ues_rows(tmp_path):
     words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), *overrides]
     done = subprocess.run(words, env=os.environ | {"PYTHONPATH": path}, check=False, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    config = hpfl.load("quickstart", overrides=overrides)
+    config = hpfl.load("quickstart-paper", overrides=overrides)
     resumed = hpfl.run(config, out=tmp_path / "run", resume=True, figures=False)
     whole = hpfl.run(config)
     assert all(torch.equal(whole.model[name], resumed.model[name]) for name in whole.model)

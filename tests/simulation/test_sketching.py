@@ -26,7 +26,7 @@ SMALL = [
 
 
 def simulated(*overrides):
-    config = hpfl.load("quickstart", overrides=[*SMALL, *overrides])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
     return build_simulation(config, load_dataset("mnist-mini", None), device=torch.device("cpu"), stopwatch=float)
 
 
@@ -74,7 +74,9 @@ def test_only_edges_with_a_new_update_sketch_again(clock):
 def test_what_sketches_cost_is_in_the_records():
     rounds = {
         size: hpfl.run(
-            hpfl.load("quickstart", overrides=[*SMALL, "planning.importance=sketch", f"planning.sketch_size={size}"])
+            hpfl.load(
+                "quickstart-paper", overrides=[*SMALL, "planning.importance=sketch", f"planning.sketch_size={size}"]
+            )
         ).rounds
         for size in (8, 512)
     }
@@ -91,11 +93,11 @@ def test_fastest_gets_sketches_unless_their_size_is_nothing():
 
 def test_importance_from_sketches_of_no_size_is_refused():
     with pytest.raises(ConfigError, match=r"planning\.sketch_size"):
-        hpfl.load("quickstart", overrides=["planning.importance=sketch", "planning.sketch_size=0"])
+        hpfl.load("quickstart-paper", overrides=["planning.importance=sketch", "planning.sketch_size=0"])
 
 
 def test_fastest_runs_repeat_and_record_noise_and_steps():
-    config = hpfl.load("quickstart", overrides=[*SMALL, "planning.planner=fastest", "training.broadcast=auto"])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, "planning.planner=fastest", "training.broadcast=auto"])
     first, second = (hpfl.run(config).rounds for _ in range(2))
     for one, other in zip(first, second, strict=True):
         assert {**one, "planning_s": 0} == {**other, "planning_s": 0}

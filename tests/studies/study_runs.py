@@ -12,7 +12,7 @@ SMALL = ["network.edges=3", "network.ues_per_edge=2", "data.samples_per_ue=[5, 9
 def part(name="a/one", *, rounds=3, **changes):
     """A run of a moment."""
     overrides = [*SMALL, f"training.rounds={rounds}", "evaluation.every=1", "planning.max_edges=2"]
-    config = hpfl.load("quickstart", overrides=overrides)
+    config = hpfl.load("quickstart-paper", overrides=overrides)
     return StudyPart(**({"name": name, "labels": {"name": name}, "config": config} | changes))
 
 

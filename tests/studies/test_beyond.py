@@ -75,7 +75,7 @@ def tiny(name, **more):
     overrides = ["network.edges=5", "network.ues_per_edge=2", "data.samples_per_ue=[5, 9]", "planning.max_edges=3"]
     overrides += ["evaluation.test_samples=5", "training.rounds=6", "evaluation.every=2", "planning.planner=paper"]
     labels = {"data": "mnist-mini", "planner": "paper", "rho": 0.8, "seed": 0}
-    return StudyPart(name=name, labels=labels, config=hpfl.load("quickstart", overrides=overrides), **more)
+    return StudyPart(name=name, labels=labels, config=hpfl.load("quickstart-paper", overrides=overrides), **more)
 
 
 @pytest.fixture(scope="module")

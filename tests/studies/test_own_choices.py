@@ -75,7 +75,7 @@ def test_the_picture_of_own_steps_is_drawn(tmp_path):
     assert [path.suffix for path in own_step.draw(study(0.5), tmp_path)] == [".svg", ".png"]
 
 
-CONFIG = hpfl.load("quickstart", overrides=[*SMALL, "training.rounds=2", "planning.planner=full"])
+CONFIG = hpfl.load("quickstart-paper", overrides=[*SMALL, "training.rounds=2", "planning.planner=full"])
 
 
 def test_validation_samples_have_a_ues_labels_and_belong_to_nobody():

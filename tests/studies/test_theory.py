@@ -38,7 +38,7 @@ SMALL = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("theory") / "small"
-    run(load("quickstart", overrides=SMALL), out=out, figures=False, device="cpu")
+    run(load("quickstart-paper", overrides=SMALL), out=out, figures=False, device="cpu")
     return out
 
 
@@ -180,7 +180,7 @@ def test_another_method_an_uplink_and_a_rule_of_the_edges_are_departures(monkeyp
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
     parts = ("learning.uplink=ue_and_rule_parts:Coarse", "training.edge_combine=ue_and_rule_parts:momentum")
     own = ("learning.method=fedavg", *parts)
-    assert [text.split(";")[0] for text in departures(load("quickstart", overrides=own))] == [
+    assert [text.split(";")[0] for text in departures(load("quickstart-paper", overrides=own))] == [
         "method fedavg",
         "updates pass through an uplink's steps",
         "edges combine by ue_and_rule_parts:momentum",
@@ -188,8 +188,8 @@ def test_another_method_an_uplink_and_a_rule_of_the_edges_are_departures(monkeyp
 
 
 def test_departures_name_what_the_theorem_is_not_about() -> None:
-    assert departures(load("quickstart")) == []
-    other = load("quickstart", overrides=["learning.batch_size=4", "learning.local_steps=2", "life.leave=0.1"])
+    assert departures(load("quickstart-paper")) == []
+    other = load("quickstart-paper", overrides=["learning.batch_size=4", "learning.local_steps=2", "life.leave=0.1"])
     assert [text.split(";")[0] for text in departures(other)] == [
         "2 local steps",
         "mini-batches of 4",

@@ -60,7 +60,7 @@ def test_a_rule_without_a_step_still_remembers():
 
 def edge_rule(*overrides):
     chosen = [f"training.edge_combine{word}" for word in overrides]
-    return edge_settings(hpfl.resolve(hpfl.load("quickstart", overrides=chosen)), memory_gb=1.0).combine
+    return edge_settings(hpfl.resolve(hpfl.load("quickstart-paper", overrides=chosen)), memory_gb=1.0).combine
 
 
 def test_a_rule_that_streams_is_none_of_an_edges_business():

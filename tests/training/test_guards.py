@@ -79,7 +79,7 @@ def test_a_plan_may_leave_edges_alone_where_the_configuration_leaves_it_open():
 
 
 def worst_loss_of_late(*overrides):
-    result = hpfl.run(hpfl.load("quickstart", overrides=[*ROTATION, *overrides]), device="cpu")
+    result = hpfl.run(hpfl.load("quickstart-paper", overrides=[*ROTATION, *overrides]), device="cpu")
     return max(row["meta_loss"] for row in result.rounds[-30:] if row["meta_loss"] is not None)
 
 

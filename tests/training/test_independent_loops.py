@@ -26,7 +26,7 @@ SMALL = [
 
 
 def simulated(system, *overrides):
-    config = load("quickstart", system=system, overrides=[*SMALL, *overrides])
+    config = load("quickstart-paper", system=system, overrides=[*SMALL, *overrides])
     dataset = load_dataset("mnist-mini")
     simulation = build_simulation(config, dataset, device=torch.device("cpu"), stopwatch=lambda: 0.0)
     records = []

@@ -43,7 +43,7 @@ _SHAPE = ("network.edges", "network.ues_per_edge")
 
 def preset_names() -> tuple[str, ...]:
     """The shipped presets."""
-    order = {"quickstart": 0, "paper-mnist": 1, "paper-cifar10": 2, "massive": 3}
+    order = {"quickstart": 0, "quickstart-paper": 1, "paper-mnist": 2, "paper-cifar10": 3, "massive": 4}
     names = [
         entry.name.removesuffix(".toml") for entry in files("hpfl.presets").iterdir() if entry.name.endswith(".toml")
     ]

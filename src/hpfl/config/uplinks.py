@@ -9,7 +9,7 @@ from hpfl.registry import Part
 from hpfl.training.clock import CLOCKS
 
 AUTO = "auto"
-"""In place of a row: the planner chooses each round's coding from a menu."""
+"""In place of a row: the planner chooses each round's coding from a menu; where it chooses none, ternary."""
 
 Chosen = Sequence[tuple[Part[Any], Any]]
 """Steps with their options, in a row."""
@@ -21,16 +21,9 @@ def num_codecs(chosen: Chosen) -> int:
     return codecs[::-1].index(False) if False in codecs else len(codecs)
 
 
-def check_auto(uplink: Any, planner: str, clock: str) -> None:
-    """Refuse to leave the coding to a planner that chooses none, or to a clock in which uploads carry over."""
-    if uplink != AUTO:
-        return
-    if not PLANNERS.part(planner).traits["codings"]:
-        raise ValueError(f'learning.uplink is "auto"; planning.planner = "{planner}" chooses no coding: name one')
-    if CLOCKS.part(clock).traits["continuous"]:
-        raise ValueError(
-            f'learning.uplink is "auto"; with training.clock = "{clock}" uploads go on under the next plan: name one'
-        )
+def chooses_coding(planner: str, clock: str) -> bool:
+    """Whether "auto" is a menu for the planner: it must know how to choose, and uploads may not outlast a plan."""
+    return bool(PLANNERS.part(planner).traits["codings"]) and not CLOCKS.part(clock).traits["continuous"]
 
 
 def check_order(chosen: Chosen) -> None:

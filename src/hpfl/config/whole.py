@@ -16,7 +16,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
-from hpfl.config.uplinks import AUTO, check_auto, check_order, num_codecs
+from hpfl.config.uplinks import AUTO, check_order, num_codecs
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
 from hpfl.learning import OBJECTIVES
@@ -97,7 +97,6 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _codecs_come_last(self) -> "Config":
-        check_auto(self.learning.uplink, self.planning.planner, self.training.clock)
         check_order(rows_of(type(self.learning))["uplink"].chosen(self.learning.uplink))
         return self
 

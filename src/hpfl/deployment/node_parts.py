@@ -107,6 +107,7 @@ class LinkModel:
             ue_noise_w_per_hz=np.full(members.size, noise),
             ue_bits=np.full(members.size, self.menu[0].ue),
             compute_s=self._compute_s(fleet)[members] * (0.0 if self.config.planning.sketches else 1.0),
+            compute_j=self._compute_j(fleet)[members],
         )
 
     def seen_from_above(self, round_number: int) -> tuple[Gains, Places]:
@@ -119,8 +120,7 @@ class LinkModel:
 
     def compute_j(self, members: IntArray, samples: IntArray) -> FloatArray:
         """Modelled joules of computing on one model, of the UEs `members` with `samples` each."""
-        fleet = self._fleet(members, samples)
-        return compute_j(self._compute_s(fleet)[members], fleet.cpu_hz[members])
+        return self._compute_j(self._fleet(members, samples))[members]
 
     def cpu_hz(self) -> FloatArray:
         """CPU frequencies of all UEs, Hz."""
@@ -131,6 +131,9 @@ class LinkModel:
         everyone = np.zeros(self.config.network.num_ues, dtype=np.int64)
         everyone[members] = samples
         return make_fleet(fleet_spec(self.config), everyone, self.streams)
+
+    def _compute_j(self, fleet: Fleet) -> FloatArray:
+        return compute_j(self._compute_s(fleet), fleet.cpu_hz)
 
     def _compute_s(self, fleet: Fleet) -> FloatArray:
         return compute_s(

@@ -17,7 +17,7 @@ class Links:
     """What the cloud knows of the radio and the work still to do when it plans a round.
 
     Arrays have one entry per edge or per participating UE, as each says; `members` are the UEs' own numbers, by default
-    their positions.
+    their positions. `compute_s` is what is left to compute; `compute_j` are the joules of computing on a new model.
     """
 
     edge_gain: FloatArray = field(metadata=PER_EDGE)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.network.latency import upload_s
 from hpfl.planning.fastest_v1 import fastest_v1
 from hpfl.planning.learned import Learned, intended, learn
 from hpfl.planning.pool import Coded, PoolChoice, best_choice
@@ -28,14 +29,15 @@ _KEPT = 0.8  # of what earlier rounds say of an edge's seconds: fades pass
 
 def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "FastestOptions") -> tuple[Plan, Memory]:
     """The numbers of edges that upload and hear, the edges, the step and the coding of the greatest rate."""
-    if problem.sketches is not None:
+    if problem.sketches is not None and problem.downlink is None and problem.codings is None:
         plan, memory = fastest_v1(problem, memory, stream, options=options)
         return replace(plan, planner="fastest"), memory
+    able = checked(problem, problem.able)
     learned, memory = learn(memory)
     solo_s, memory = _solo_seconds(problem, memory)
     fresh = _callable(problem)
     order = np.argsort(solo_s + _catch_up_s(problem), kind="stable")
-    order = order[problem.able[order]]
+    order = order[able[order]]
     ways = _ways(problem, memory, learned)
     price, size = options.seconds_per_joule, min(int(memory.get(_SIZE, 0)), order.size)
     choice = best_choice(ways, order, learned, seconds_per_joule=price, size=size)
@@ -122,11 +124,11 @@ def _solo_seconds(problem: RoundProblem, memory: Memory) -> tuple[FloatArray, Me
     links, B = problem.links, problem.bandwidth_hz
     count = np.maximum(np.bincount(links.edge_of_ue, minlength=links.num_edges), 1)
     share_hz = (B / count)[links.edge_of_ue]
-    send_s = links.ue_bits / (share_hz * np.log2(1.0 + links.ue_snr_hz / share_hz))
+    send_s = upload_s(links.ue_bits, share_hz, links.ue_snr_hz)
     phase_s = np.zeros(links.num_edges)
     np.maximum.at(phase_s, links.edge_of_ue, links.compute_s)
     phase_s += np.bincount(links.edge_of_ue, weights=send_s, minlength=links.num_edges) / count
-    now_s = phase_s + links.edge_bits / (B * np.log2(1.0 + links.edge_snr_hz / B))
+    now_s = phase_s + upload_s(links.edge_bits, np.asarray(B), links.edge_snr_hz)
     known, pairs = memory.get(_SOLO, {}), zip(problem.names, now_s.tolist(), strict=True)
     mean_s = np.array([_KEPT * known[name] + (1.0 - _KEPT) * s if name in known else s for name, s in pairs])
     return mean_s, {**memory, _SOLO: dict(zip(problem.names, mean_s.tolist(), strict=True))}
@@ -136,8 +138,5 @@ def _catch_up_s(problem: RoundProblem) -> FloatArray:
     """Seconds of the air that it takes to tell each edge, and its UEs, what they have missed."""
     if problem.downlink is None:
         return np.zeros(problem.num_edges)
-    down, B = problem.downlink, problem.bandwidth_hz
-    return np.asarray(
-        down.edge_bits / (B * np.log2(1.0 + down.edge_snr_hz / B))
-        + down.cell_bits / (B * np.log2(1.0 + down.cell_snr_hz / B))
-    )
+    down, B = problem.downlink, np.asarray(problem.bandwidth_hz)
+    return upload_s(down.edge_bits, B, down.edge_snr_hz) + upload_s(down.cell_bits, B, down.cell_snr_hz)

@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.network.energy import transmit_j
+from hpfl.network.latency import upload_s
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.broadcast import broadcast_seconds
 from hpfl.planning.learned import Learned
@@ -25,6 +27,7 @@ from hpfl.planning.problem import RoundProblem
 _MOST_SIZES = 8  # each is tried with exact bandwidth
 _SPREAD, _CURVATURE = 3.0, 0.25  # guesses, before anything has arrived
 _WORTH_CHANGING = 1.1
+_NO_TIME_S = float(np.finfo(np.float64).tiny)  # what takes none counts as taking, so that gains are still compared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +95,7 @@ class _Rates:
 
     def rates(self, other: Coded, told_s: FloatArray) -> FloatArray:
         """Decrease per second, with a step coded by `other`; a loss counts whole: a rate would make it smaller."""
-        seconds = self.uploads_s + told_s
+        seconds = np.maximum(self.uploads_s + told_s, _NO_TIME_S)
         worth = self._gain(other)
         return np.where(worth > 0, worth / seconds, worth)
 
@@ -136,8 +139,8 @@ class _Rates:
 def _joules(problem: RoundProblem, sets: BoolArray) -> FloatArray:
     """Joules of the UEs under each of many sets: computing, and sending at full power over equal parts of the band."""
     links, B = problem.links, problem.bandwidth_hz
-    count = np.maximum(np.bincount(links.edge_of_ue, minlength=links.num_edges), 1)[links.edge_of_ue]
-    spent = links.ue_power_w * links.ue_bits * count / (B * np.log2(1.0 + links.ue_snr_hz * count / B))
+    share_hz = B / np.bincount(links.edge_of_ue, minlength=links.num_edges)[links.edge_of_ue]
+    spent = transmit_j(links.ue_power_w, upload_s(links.ue_bits, share_hz, links.ue_snr_hz))
     if links.compute_j is not None:
         spent = spent + links.compute_j
     return np.asarray(sets @ np.bincount(links.edge_of_ue, weights=spent, minlength=links.num_edges))

@@ -11,6 +11,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.planning.downlink_rules import usable_downlink
 from hpfl.planning.edge_lists import usable_codings
 from hpfl.planning.rules import (
+    COMPUTE_J,
     EDGE_FIELDS,
     LARGEST,
     MOST_WHOLE,
@@ -46,6 +47,7 @@ _ARRAYS = {
     "ue_bits": UE_FIELDS["bits"],
     "compute_s": UE_FIELDS["compute_s"],
     "ue_energy_j": UE_FIELDS["energy_j"],
+    "compute_j": COMPUTE_J,
 }
 _BOUNDLESS = frozenset({"ue_energy_j"})  # where infinity means that there is no limit
 _APART = frozenset({"members", "edge_of_ue", "sketches", "edge_ids", "ue_ids"})  # have rules of their own

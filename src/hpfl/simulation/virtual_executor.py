@@ -7,6 +7,7 @@ import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.channel import Gains
+from hpfl.network.energy import compute_j
 from hpfl.network.failures import struck
 from hpfl.network.links import Links
 from hpfl.network.places import Places, places_at_rest
@@ -71,7 +72,7 @@ class SimulatedExecutor:
         whole = self.load.whole(self.fleet, state.round)
         work, clock = self.clock.remaining(memory, whole, members=starting, edges=roster.starts)
         seen = Observation(
-            links=self._links(state, roster, work),
+            links=self._links(state, roster, work, whole),
             pending=pending.update,
             importance=pending.importance,
             clock=clock,
@@ -255,7 +256,8 @@ class SimulatedExecutor:
         moment = self.radio.moment(state.round, state.time_s, later, began_s=began_s)
         return self.radio.gains(moment, places, self.streams, members=members)
 
-    def _links(self, state: TrainState, roster: Roster, work: Work) -> Links:
+    def _links(self, state: TrainState, roster: Roster, work: Work, whole: Work) -> Links:
+        """The links with the work that is left, and the joules of computing all of it anew, which every model costs."""
         fleet, members = self.fleet, roster.members
         places = self._places(roster.memory)
         ue_gain, edge_gain = self._gains(state, 0, began_s=state.time_s, members=members, places=places)
@@ -271,4 +273,5 @@ class SimulatedExecutor:
             ue_noise_w_per_hz=np.full(members.size, self.radio.noise_w_per_hz),
             ue_bits=work.ue_bits[members],
             compute_s=work.compute_s[members],
+            compute_j=compute_j(whole.compute_s[members], fleet.cpu_hz[members]),
         )

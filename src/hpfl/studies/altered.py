@@ -7,7 +7,7 @@ from dataclasses import replace
 from hpfl.config import ConfigError, with_overrides
 from hpfl.studies.cases import Scale, value_of
 from hpfl.studies.parts import StudyPart
-from hpfl.studies.study import Study
+from hpfl.studies.study import Found, Study, nothing_more
 
 
 def altered(study: Study, changes: Sequence[str]) -> Study:
@@ -21,7 +21,10 @@ def altered(study: Study, changes: Sequence[str]) -> Study:
             )
         return made
 
-    return replace(study, parts=parts) if changes else study
+    def then(scale: Scale, seeds: Sequence[int], found: Sequence[Found]) -> list[StudyPart]:
+        return [_changed(part, changes) for part in study.then(scale, seeds, found)]
+
+    return replace(study, parts=parts, then=nothing_more if study.then is nothing_more else then) if changes else study
 
 
 def _changed(part: StudyPart, changes: Sequence[str]) -> StudyPart:

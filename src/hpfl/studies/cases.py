@@ -45,7 +45,7 @@ FULL = Scale(
         "cifar10": Setup(preset="paper-cifar10", rounds=300, every=10),
     },
 )
-QUICK = Scale(name="quick", setups={"mnist": Setup(preset="quickstart", rounds=30, every=3)}, thin=True)
+QUICK = Scale(name="quick", setups={"mnist": Setup(preset="quickstart-paper", rounds=30, every=3)}, thin=True)
 
 
 def case(

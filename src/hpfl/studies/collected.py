@@ -12,7 +12,8 @@ from hpfl.studies.catalogue import STUDIES
 from hpfl.studies.claims import Statement, controlled, judge
 from hpfl.studies.parts import StudyPart, done
 from hpfl.studies.runner import results
-from hpfl.studies.study import Found, Study, Tables
+from hpfl.studies.staged import known_parts
+from hpfl.studies.study import Found, Study, Tables, nothing_more
 from hpfl.studies.tables import write_rows
 
 CLAIMS_FILE = "claims.json"
@@ -36,9 +37,15 @@ def collect(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], out: Pa
     They are written to `out/STUDY`.
     """
     mine = {study.name: study for study in wanted}
-    every = ((study, study.parts(scale, seeds)) for study in {**STUDIES, **mine}.values())
-    made = [_outcome(study, parts, out) for study, parts in every if study.name in mine or _complete(parts, out)]
+    every = [study for study in {**STUDIES, **mine}.values() if study.name in mine or _begun(study, out)]
+    known = ((study, known_parts(study, scale, seeds, out)) for study in every)
+    made = [_outcome(study, parts, out) for study, parts in known if study.name in mine or _complete(parts, out)]
     return _controlled([outcome for outcome in made if outcome is not None])
+
+
+def _begun(study: Study, out: Path) -> bool:
+    """Whether it is worth while to look for its runs, which are very many where some follow from others."""
+    return study.then is nothing_more or (out / "parts" / study.name).is_dir()
 
 
 def _controlled(outcomes: list[Collected]) -> list[Collected]:

@@ -7,8 +7,9 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,14 @@ COLUMNS = (
     "num_scheduled",
     "energy_j",
     "uplink_bits",
+    "downlink_bits",
+    "broadcast_s",
     "planning_s",
     "max_staleness",
     "step_scale",
     "noise_scale",
 )
-"""What is kept of every round."""
+"""What is kept of every round, where its record has it."""
 PER_UE = ("samples", "personalised_accuracy", "global_accuracy")
 """What is kept of every UE, at the end."""
 
@@ -51,6 +54,10 @@ CHECKPOINT_EVERY = 100
 
 Probe = Callable[..., Mapping[str, Any]]
 """Runs a configuration, told `device`, `data_dir` and `hooks`; hands back what the file holds besides the rounds."""
+
+Rounds = Sequence[Mapping[str, Any]]
+Enough = Callable[[Rounds], bool]
+"""Whether these rounds are all that a part needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +76,15 @@ class StudyPart:
     """Whether wall time is what it is run for, so that nothing may run beside it."""
     probe: Probe | None = None
     """What runs it in place of an ordinary run; a function of a module, so that other processes find it."""
+    enough: Enough | None = None
+    """What else ends it, asked after every evaluation; a function of a module as well."""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Everything that decides the part's numbers; a file with another key is not this part's."""
         limits = [self.config.training.rounds, self.stop_at_accuracy, self.stop_at_s]
-        probed = "" if self.probe is None else f" {self.probe.__name__}"
-        return f"{fingerprint(self.config)} {json.dumps(limits)}{probed}"
+        told = "".join(f" {function.__name__}" for function in (self.probe, self.enough) if function is not None)
+        return f"{fingerprint(self.config)} {json.dumps(limits)}{told}"
 
     def file(self, out: Path) -> Path:
         """Where its results lie."""
@@ -134,7 +143,7 @@ def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, 
         "diverged": diverged,
         "environment": environment(device=choose_device(device).type),
         "wall_s": time.perf_counter() - began,
-        "rounds": {name: [row[name] for row in limit.rows] for name in COLUMNS},
+        "rounds": {name: [row.get(name) for row in limit.rows] for name in COLUMNS},
         "ues": None,
         **seen,
     }
@@ -190,10 +199,14 @@ class _Limit:
     def _add(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
         late = self.part.stop_at_s is not None and row["time_s"] >= self.part.stop_at_s
-        self.reached = self.reached or late or self._there(row)
+        self.reached = self.reached or late or self._there(row) or self._enough(row)
 
     def _there(self, row: Mapping[str, Any]) -> bool:
         target, accuracy = self.part.stop_at_accuracy, row["personalised_accuracy"]
         if target is None or accuracy is None or accuracy < target:
             return False
         return time_to_target(self.rows, target) is not None
+
+    def _enough(self, row: Mapping[str, Any]) -> bool:
+        asked = self.part.enough
+        return asked is not None and row["personalised_accuracy"] is not None and asked(self.rows)

@@ -25,6 +25,9 @@ from hpfl.studies.parts import StudyPart, done, run_part
 from hpfl.training.record import RoundRecord
 
 ShouldStop = Callable[[], bool]
+More = Callable[[], Sequence[StudyPart]]
+"""All parts by what is known now, those that follow from what has been run included."""
+Job = tuple[StudyPart, Path, str, Path | None]
 
 
 def run_parts(
@@ -36,22 +39,44 @@ def run_parts(
     workers: int = 1,
     should_stop: ShouldStop = lambda: False,
     console: Console | None = None,
+    more: More | None = None,
 ) -> bool:
     """Run what is missing under `out`; whether all parts are there now. Interrupted, it goes on where it stopped.
 
-    With several workers parts run side by side, but for timed ones, which come last and alone.
+    With several workers parts run side by side, but for timed ones, which come last and alone. Whenever all parts are
+    done, `more` is asked for all that there are by then.
     """
-    missing = [part for part in parts if done(part, out) is None]
     with _alone(out), _bar(console) as bar:
-        task = bar.add_task("", total=len(parts), completed=len(parts) - len(missing))
-        course = _Course(bar, task, should_stop)
-        together = [] if workers <= 1 else [part for part in missing if not part.timed]
-        if together:
-            _side_by_side([(part, out, device, data_dir) for part in together], course, workers=workers)
-        alone = [part for part in missing if part not in together]
-        _one_by_one(alone, out, course, device=device, data_dir=data_dir)
-        _tidy(parts, out)
-    return all(done(part, out) is not None for part in parts)
+        queue = _Queue(parts, out, more)
+        course = _Course(bar, bar.add_task(""), should_stop, queue)
+        if workers > 1:
+            _side_by_side(queue, course, workers=workers, place=(out, device, data_dir))
+        while alone := queue.missing():
+            _one_by_one(alone, out, course, device=device, data_dir=data_dir)
+            if should_stop():
+                break
+        _tidy(queue.parts, out)
+    return not queue.missing(ask=False)
+
+
+class _Queue:
+    """The parts of a study and which of them are missing; more may follow once all known ones are done."""
+
+    def __init__(self, parts: Sequence[StudyPart], out: Path, more: More | None) -> None:
+        self.parts, self.out, self.more, self._there = parts, out, more, set[str]()
+
+    def missing(self, *, ask: bool = True) -> list[StudyPart]:
+        """What is to be run now; where nothing is, it is asked whether more follows."""
+        found = self._missing()
+        if found or self.more is None or not ask:
+            return found
+        self.parts = self.more()
+        return self._missing()
+
+    def _missing(self) -> list[StudyPart]:
+        """What is not on disk; what was found there once is not looked for again."""
+        self._there |= {part.name for part in self.parts if part.name not in self._there and done(part, self.out)}
+        return [part for part in self.parts if part.name not in self._there]
 
 
 @contextmanager
@@ -90,8 +115,13 @@ def results(parts: Iterable[StudyPart], out: Path) -> list[dict[str, Any]]:
 class _Course:
     """Where the study stands: the bar, and whether to go on."""
 
-    def __init__(self, bar: Progress, task: TaskID, should_stop: ShouldStop) -> None:
-        self.bar, self.task, self.should_stop = bar, task, should_stop
+    def __init__(self, bar: Progress, task: TaskID, should_stop: ShouldStop, queue: _Queue) -> None:
+        self.bar, self.task, self.should_stop, self.queue = bar, task, should_stop, queue
+
+    def of(self, missing: int) -> None:
+        """So many runs of all that are known now are still to be done."""
+        total = len(self.queue.parts)
+        self.bar.update(self.task, total=total, completed=total - missing)
 
     def begin(self, name: str) -> None:
         self.bar.update(self.task, description=name)
@@ -101,6 +131,7 @@ class _Course:
 
 
 def _one_by_one(parts: Sequence[StudyPart], out: Path, course: _Course, *, device: str, data_dir: Path | None) -> None:
+    course.of(len(parts))
     for part in parts:
         if course.should_stop():
             return
@@ -117,28 +148,39 @@ def _one_by_one(parts: Sequence[StudyPart], out: Path, course: _Course, *, devic
         course.advance(1.0 - share * len(seen))
 
 
-def _side_by_side(jobs: Iterable[tuple[StudyPart, Path, str, Path | None]], course: _Course, *, workers: int) -> None:
+def _side_by_side(queue: _Queue, course: _Course, *, workers: int, place: tuple[Path, str, Path | None]) -> None:
     """Keep `workers` processes busy; at a stop those at work end after their round, and no other is begun."""
+    parts = [part for part in queue.missing() if not part.timed]
+    if not parts:
+        return
     context = multiprocessing.get_context("spawn")  # a forked process cannot use the GPU
     stop = context.Event()
-    waiting = iter(jobs)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_worker, initargs=(stop,)) as pool:
         try:
-            busy = {pool.submit(_job, job) for job in islice(waiting, workers)}
-            while busy:
-                ready, busy = wait(busy, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-                if course.should_stop():
-                    stop.set()
-                for future in ready:
-                    name, whole = future.result()
-                    course.begin(name)
-                    course.advance(whole)
-                    job = None if stop.is_set() else next(waiting, None)
-                    if job is not None:
-                        busy.add(pool.submit(_job, job))
+            while parts and not stop.is_set():
+                course.of(len(queue.missing(ask=False)))
+                _submit(pool, [(part, *place) for part in parts], course, stop, workers=workers)
+                parts = [] if stop.is_set() else [part for part in queue.missing() if not part.timed]
         except BaseException:  # an error, or a second Ctrl-C: those at work are not waited for to their ends
             stop.set()
             raise
+
+
+def _submit(pool: ProcessPoolExecutor, jobs: Sequence[Job], course: _Course, stop: Event, *, workers: int) -> None:
+    """Run the jobs, as many at a time as there are workers, until all are done or a stop is asked for."""
+    waiting = iter(jobs)
+    busy = {pool.submit(_job, job) for job in islice(waiting, workers)}
+    while busy:
+        ready, busy = wait(busy, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+        if course.should_stop():
+            stop.set()
+        for future in ready:
+            name, whole = future.result()
+            course.begin(name)
+            course.advance(whole)
+            job = None if stop.is_set() else next(waiting, None)
+            if job is not None:
+                busy.add(pool.submit(_job, job))
 
 
 _LOOK_S = 0.5
@@ -147,7 +189,7 @@ _stopped: Callable[[], bool] = lambda: False  # noqa: E731
 """In a process at work: whether the parent says stop."""
 
 
-def _job(job: tuple[StudyPart, Path, str, Path | None]) -> tuple[str, bool]:
+def _job(job: Job) -> tuple[str, bool]:
     """Run it; its name, and whether it is done. What only a probe knows is not kept, so that those are let end."""
     part, out, device, data_dir = job
     hooks = Hooks() if part.probe else Hooks(should_stop=_stopped)

@@ -21,6 +21,11 @@ def no_statements(_tables: Tables) -> list[Statement]:
     return []
 
 
+def nothing_more(_scale: Scale, _seeds: Sequence[int], _found: Sequence[Found]) -> list[StudyPart]:
+    """For a study whose runs are all known beforehand."""
+    return []
+
+
 def no_notes(_tables: Tables) -> list[str]:
     """For a study whose figures need no further word."""
     return []
@@ -32,6 +37,7 @@ class Study:
 
     `tables` are written as CSV and are all that `draw` and `claims` may look at, so that whoever has the CSV files
     can draw and judge again; those named in `shown` are small and stand on the page, as do the sentences of `notes`.
+    `then` says which runs follow from what was found so far, such as those of a choice made on other seeds.
     """
 
     name: str
@@ -41,5 +47,6 @@ class Study:
     tables: Callable[[Sequence[Found]], Tables]
     draw: Callable[[Tables, Path], list[Path]]
     claims: Callable[[Tables], list[Statement]] = no_statements
+    then: Callable[[Scale, Sequence[int], Sequence[Found]], list[StudyPart]] = nothing_more
     shown: tuple[str, ...] = ()
     notes: Callable[[Tables], list[str]] = no_notes

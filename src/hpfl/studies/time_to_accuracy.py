@@ -105,7 +105,7 @@ FULL: Mapping[str, Setting] = {
 }
 QUICK: Mapping[str, Setting] = {
     "mnist-mini": Setting(
-        preset="quickstart",
+        preset="quickstart-paper",
         targets=(0.7, 0.9),
         planners=("fastest", "full", "random-1", "random-2"),
         skews=(0.0, 1.0),
@@ -219,10 +219,11 @@ def part_of(
 def run_rows(found: Iterable[Mapping[str, Any]], settings: Mapping[str, Setting]) -> Rows:
     """One row per run and target: labels, and seconds, joules and bits to it (null where it was not reached)."""
     aimed = [part for part in found if part["labels"].get("aim") != CONVERGED]
-    return [_run_row(part, target) for part in aimed for target in settings[part["labels"]["data"]].targets]
+    return [run_row(part, target) for part in aimed for target in settings[part["labels"]["data"]].targets]
 
 
-def _run_row(part: Mapping[str, Any], target: float) -> dict[str, Any]:
+def run_row(part: Mapping[str, Any], target: float) -> dict[str, Any]:
+    """A run's labels, and what it took to the target."""
     table = _table(part)
     reached = summary.time_to_target(table, target)
     way = table[: reached.round] if reached else table

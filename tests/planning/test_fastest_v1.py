@@ -1,4 +1,4 @@
-"""The fastest planner: what it makes of speed, noise, curvature, differences between edges, and age."""
+"""The first fastest planner: what it makes of speed, noise, curvature, differences between edges, and age."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hpfl.planning.bandwidth import allocate
 from hpfl.planning.estimates import estimate, moved
-from hpfl.planning.fastest import choose
+from hpfl.planning.fastest_v1 import choose
 from hpfl.planning.planners import PLANNERS
 from hpfl.planning.ratio import seconds_of, typical_seconds
 from hpfl.planning.rules import LARGEST
@@ -36,7 +36,7 @@ def fresh(seed=0, *, K=20, **changes):
 
 
 def planned(problem, memory=None):
-    return PLANNERS.get("fastest")(problem, memory or {}, Streams(0).at("planning"))
+    return PLANNERS.get("fastest-v1")(problem, memory or {}, Streams(0).at("planning"))
 
 
 def quadratic(curvature, noise, *, rounds=30, K=20, skew=None, seed=0):
@@ -330,7 +330,7 @@ def test_without_a_price_an_old_update_counts_as_new():
     _, memory = estimate(fresh(sketches=updates), {}, unpriced=True)
     memory = moved(memory, updates[0], 3.0) | {"bend": 1.0, "reach": 1.0}
     stale = paper_network(1, staleness=np.full(20, 20), sketches=updates)
-    plan, _ = PLANNERS.get("fastest", staleness_price="none")(stale, memory, Streams(0).at("planning"))
+    plan, _ = PLANNERS.get("fastest-v1", staleness_price="none")(stale, memory, Streams(0).at("planning"))
     assert plan.step_scale > 0.0
     found, _ = estimate(stale, memory, unpriced=True)
     assert found.gradient == pytest.approx(updates[0])
