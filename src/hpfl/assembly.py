@@ -161,7 +161,7 @@ def _menu(config: Experiment, entries: tuple[Any, ...]) -> tuple[Any, ...]:
     return entries if chooses_coding(config.planning.planner, config.training.clock) else entries[-1:]
 
 
-def foretold(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
+def foretold_chains(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
     """The chains whose noise UEs foretell: those of the menu, where the planner asks."""
     return sending.codings if PLANNERS.part(config.planning.planner).traits["codings"] else ()
 

@@ -34,6 +34,11 @@ def document(**changes):
     } | changes
 
 
+def plain_edges():
+    """The edges of a document that has no menu."""
+    return [{key: value for key, value in edge.items() if key != "coding_noise"} for edge in document()["edges"]]
+
+
 def test_links_have_the_bits_of_the_first_entry_and_coded_ones_those_of_another():
     problem = with_menu()
     assert set(problem.ue_bits) == {1e6}
@@ -59,6 +64,20 @@ def test_a_document_may_have_a_menu_and_the_plan_says_which_entry():
         assert plan_to_json(problem, made, 0.0)["coding"] == made.coding
         assert f"coding {made.coding} of 0 to 1" in str(headline(problem, made, 0.0))
     assert plan(problem, "joint", certify=False).coding == 0
+
+
+def test_a_document_may_have_a_menu_and_a_way_down():
+    problem = RoundProblem.from_json(document(downlink={"step_bits": 2e4}))
+    assert problem.downlink.step_bits == (2e4, 2e4)
+    for planner in ("joint", "fastest"):
+        assert plan(problem, planner).broadcast_s > 0
+
+
+def test_the_menu_of_the_way_down_is_as_long_as_that_of_the_way_up():
+    down = RoundProblem.from_json(document(codings=None, edges=plain_edges(), downlink={})).downlink
+    problem = RoundProblem.from_json(document())
+    with pytest.raises(ProblemError, match=r"step_bits has 1 entries; one for each of 2 codings was wanted"):
+        replace(problem, downlink=down)
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         links=links,
         downlink=broadcasting(config, experiment.sending, links.cpu_hz(), coding),
         updates=experiment.updates,
-        num_foretold=len(experiment.foretold),
-        usual=Foretold(experiment.foretold, experiment.sending.travelling, streams).usual(experiment.sending),
+        usual_noise=_usual_noise(experiment, streams),
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,
@@ -79,6 +78,12 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(pending=nothing),
     )
+
+
+def _usual_noise(experiment: SharedWork, streams: Streams) -> tuple[float, ...]:
+    sending, chains = experiment.sending, experiment.foretold
+    backhaul = experiment.config.network.backhaul
+    return Foretold(chains, sending.travelling, streams, backhaul).usual(sending) if chains else ()
 
 
 def refuse_what_only_a_simulator_can(config: Experiment) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from hpfl.assembly import edge_settings, foretold, metrics_of, sending_of
+from hpfl.assembly import edge_settings, foretold_chains, metrics_of, sending_of
 from hpfl.deployment.checks import Bounds
 from hpfl.deployment.logs import LOGGER, log
 from hpfl.deployment.node_parts import make_node_task, sketch_width, vector_spec
@@ -73,7 +73,7 @@ class SharedWork:
         self.task = make_node_task(settings, self.config)
         self.spec = vector_spec(self.task, self.config)
         self.sending = sending_of(self.config, self.task, torch.device("cpu"))
-        self.foretold = foretold(self.config, self.sending)
+        self.foretold = foretold_chains(self.config, self.sending)
         self.updates = UpdateFormat(self.spec, self.sending, self.config.network.backhaul)
         self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
         self.sketch_width = sketch_width(self.config)

@@ -48,15 +48,14 @@ class EdgesObserved(Observation):
 class DeployedExecutor:
     """Bridges the synchronous round to the cloud's event loop; what it must remember is in the `TrainState`.
 
-    `usual` is what each coding of the menu usually adds (`planning/codings.py`), where the planner asks.
+    `usual_noise` is what each coding of the menu usually adds (`planning/codings.py`), where the planner asks.
     """
 
     cloud: Cloud
     loop: LoopThread
     links: LinkModel
     updates: UpdateFormat
-    num_foretold: int
-    usual: tuple[float, ...]
+    usual_noise: tuple[float, ...]
     downlink: Broadcasting | None
     settings: CloudNodeSettings
     outer_lr: float
@@ -95,7 +94,7 @@ class DeployedExecutor:
             clock={**state.clock, **Books.of(state).holding(held).memory()},
             sketches=sketches,
             spent_s=spent_s,
-            spent_bits=sketch_bits(self.links, held, state.round, codings=self.num_foretold),
+            spent_bits=sketch_bits(self.links, held, state.round, codings=len(self.usual_noise)),
             spent_j=computed_j(self.links, held, state.round),
             renewal_s=renewal_s if self.links.config.planning.sketches else None,
             codings=self._codings(held, num_edges),
@@ -107,14 +106,13 @@ class DeployedExecutor:
 
     def _codings(self, held: Mapping[int, Held], num_edges: int) -> Codings | None:
         """The menu that the planner may choose from, with the noise that edges foretell."""
-        if not self.num_foretold:
+        if not self.usual_noise:
             return None
-        noise = np.zeros((num_edges, self.num_foretold))
+        noise = np.zeros((num_edges, len(self.usual_noise)))
         for edge, one in held.items():
             noise[edge] = one.sketch.noise
-        menu = self.links.menu
-        ue_bits, edge_bits = tuple(one.ue for one in menu), tuple(one.edge for one in menu)
-        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise, usual=self.usual)
+        ue_bits, edge_bits = zip(*self.links.menu, strict=True)
+        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise, usual=self.usual_noise)
 
     def _from_above(self, state: TrainState, seen: EdgesObserved, downlink: Broadcasting) -> EdgesObserved:
         """The observation with what is known of the way down: who is there holds what it has computed on."""

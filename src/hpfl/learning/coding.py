@@ -53,10 +53,11 @@ class Travelling:
             rows = left if kept is None else torch.cat([left.to(kept), kept[:, used:]], 1)
         return self._whole(arrived, updates), rows
 
-    def to_bytes(self, chain: Uplink, update: Tensor, kept: Tensor | None, draws: Draws) -> bytes:
-        """The message of one update [P] that others decode to what `coded` gives: it draws the same."""
-        own = self._own(update.unsqueeze(0))
-        return chain.to_bytes(own[0], _first(kept, own, chain.numbers_kept(own.shape[1]))[0], draws)[0]
+    def message(self, chain: Uplink, update: Tensor, kept: Tensor | None, draws: Draws) -> bytes:
+        """The bytes of one update [1, P], coded as `coded` does it: coding draws the same when it is done again."""
+        own = self._own(update)
+        used = chain.numbers_kept(own.shape[1])
+        return chain.to_bytes(own[0], _first(kept, own, used)[0], draws)[0]
 
     def variance(self, chains: tuple[Uplink, ...], updates: Tensor, kept: Tensor | None, draws: Draws) -> Tensor:
         """What each chain would add to updates [u, P], [u, C] in float64: `E |arrived - (u + e)|^2`."""

@@ -52,6 +52,8 @@ def problem_from_json(source: str | bytes | Mapping[str, Any]) -> RoundProblem:
     down = downlink_from_json(top.get("downlink"), problem.links, (edges, ues), places=places, model_bits=model_bits)
     menu = codings_from_json(top.get("codings"), edges, problem.importance)
     links = problem.links if menu is None else problem.links.carrying(menu.ue_bits[0], menu.edge_bits[0])
+    if down is not None and menu is not None:  # the one step that a document knows, whatever uploads are coded by
+        down = replace(down, step_bits=len(menu) * down.step_bits, message_bits=len(menu) * down.message_bits)
     return replace(problem, spectrum=spectrum, downlink=down, codings=menu, links=links, trusted=True)
 
 

@@ -32,49 +32,41 @@ def fastest(problem: RoundProblem, memory: Memory, stream: Stream, *, options: "
     if problem.sketches is not None and problem.downlink is None and problem.codings is None:
         plan, memory = fastest_v1(problem, memory, stream, options=options)
         return replace(plan, planner="fastest"), memory
-    able = checked(problem, problem.able)
     learned, memory = learn(memory)
-    solo_s, memory = _solo_seconds(problem, memory)
-    fresh = _callable(problem)
-    order = np.argsort(solo_s + _catch_up_s(problem), kind="stable")
-    order = order[able[order]]
-    ways = _ways(problem, memory, learned)
-    price, size = options.seconds_per_joule, min(int(memory.get(_SIZE, 0)), order.size)
-    choice = best_choice(ways, order, learned, seconds_per_joule=price, size=size)
-    size = problem.num_edges if memory.get(_CENSUS) else choice.size
-    scheduled = checked(problem, _called(problem, memory, order, fresh, size))
-    plan = plan_for_set(choice.way.problem, scheduled, "fastest", one_switch=True)
+    order, memory = _quickest_first(problem, memory)
+    held = min(int(memory.get(_SIZE, 0)), order.size)
+    ways, price = _ways(problem, memory, learned), options.seconds_per_joule
+    choice = best_choice(ways, order, learned, seconds_per_joule=price, size=held)
+    scheduled = checked(problem, _called(problem, memory, order, choice.size))
     plan = replace(
-        plan,
+        plan_for_set(choice.way.problem, scheduled, "fastest", one_switch=True),
         step_scale=choice.step,
         broadcast="all",
-        hears=_hearers(problem, order, choice),
+        hears=_hearers(problem, order, choice.size),
         noise_scale=learned.noise_scale,
         coding=choice.way.entry,
         step_coding=choice.down.entry,
     )
-    return plan, _remembering(problem, memory, plan, choice, learned)
+    return plan, _remembering(problem, memory, plan, choice)
 
 
-def _callable(problem: RoundProblem) -> BoolArray:
-    """Edges whose update is of the current model; where there is none, those of the newest one."""
-    newest = problem.staleness[problem.able].min(initial=np.iinfo(np.int64).max)
-    return np.asarray(problem.able & (problem.staleness == newest))
+def _called(problem: RoundProblem, memory: Memory, order: IntArray, size: int) -> BoolArray:
+    """Those at the staleness bound, and of the others those that were longest not called, the quickest first.
 
-
-def _called(problem: RoundProblem, memory: Memory, order: IntArray, fresh: BoolArray, size: int) -> BoolArray:
-    """Those at the staleness bound, and of the others that were longest not called, the quickest first."""
+    Only an edge that heard last has an update of the current model to send. In a census all of these are called.
+    """
+    size = problem.num_edges if memory.get(_CENSUS) else size
     called = memory.get(_CALLED, {})
     last = np.array([called.get(name, -1) for name in problem.names])
+    fresh = problem.staleness == problem.staleness[problem.able].min()
     free = order[fresh[order] & ~problem.must[order]]
     most = min(size, problem.most_edges) - int(problem.must.sum())
-    turn = free[np.argsort(last[free], kind="stable")][: max(most, 0)]
     scheduled = problem.must.copy()
-    scheduled[turn] = True
+    scheduled[free[np.argsort(last[free], kind="stable")][: max(most, 0)]] = True
     return scheduled
 
 
-def _hearers(problem: RoundProblem, order: IntArray, choice: PoolChoice) -> BoolArray:
+def _hearers(problem: RoundProblem, order: IntArray, size: int) -> BoolArray:
     """The pool, and edges about to reach the staleness bound, which would have to upload something old.
 
     Where these are many, everybody hears, and uploads next time: a census. Edges that are called again and again fit
@@ -82,8 +74,8 @@ def _hearers(problem: RoundProblem, order: IntArray, choice: PoolChoice) -> Bool
     pool has given what it had to give, and is doubled.
     """
     hears = problem.staleness + 1 >= problem.staleness_bound
-    hears[order[: choice.size]] = True
-    everybody = problem.downlink is None or int(hears.sum()) > max(choice.size, problem.num_edges // 2)
+    hears[order[:size]] = True
+    everybody = problem.downlink is None or int(hears.sum()) > max(size, problem.num_edges // 2)
     return np.ones_like(hears) if everybody else np.asarray(hears)
 
 
@@ -102,21 +94,33 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     return ways
 
 
-def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: PoolChoice, learned: Learned) -> Memory:
+def _remembering(problem: RoundProblem, memory: Memory, plan: Plan, choice: PoolChoice) -> Memory:
     """The memory of a plan: whose turn it was, and what the called edges say of the variances of coding."""
-    turn, names = int(memory.get(_TURN, 0)) + 1, problem.names
-    called = {**memory.get(_CALLED, {}), **{names[edge]: turn for edge in np.flatnonzero(plan.scheduled).tolist()}}
-    census = bool(memory.get(_CENSUS))
-    heard = problem.num_edges if plan.hears is None else int(plan.hears.sum())
-    kept: dict[str, Any] = {**memory, _TURN: turn, _CALLED: called}
-    kept[_CENSUS] = problem.downlink is not None and heard > choice.size and heard == problem.num_edges
-    if learned.signal > 0:  # a guess binds nobody
-        kept[_SIZE] = min((1 + census) * choice.size, problem.num_edges)
+    turn, was_census = int(memory.get(_TURN, 0)) + 1, bool(memory.get(_CENSUS))
+    names = [name for name, is_called in zip(problem.names, plan.scheduled, strict=True) if is_called]
+    kept: dict[str, Any] = {**memory, _TURN: turn, _CALLED: {**memory.get(_CALLED, {}), **dict.fromkeys(names, turn)}}
+    kept[_CENSUS] = _begins_census(problem, plan, choice.size)
+    if plan.noise_scale is not None:  # a guess binds nobody
+        kept[_SIZE] = min((1 + was_census) * choice.size, problem.num_edges)
     noise = 0.0
     if problem.codings is not None:
         kept[_NOISES] = problem.codings.noise[plan.scheduled].mean(axis=0).tolist()  # comes with the uploads
-        noise = kept[_NOISES][choice.way.entry]
-    return intended(kept, step=plan.step_scale, noise=noise, num_edges=problem.num_edges, alone=census)
+        noise = kept[_NOISES][plan.coding]
+    return intended(kept, step=plan.step_scale, noise=noise, num_edges=problem.num_edges, alone=was_census)
+
+
+def _begins_census(problem: RoundProblem, plan: Plan, size: int) -> bool:
+    """Whether everybody is told, and not only the pool, of a model that some have not followed."""
+    told = plan.hears is not None and bool(plan.hears.all())
+    return problem.downlink is not None and told and size < problem.num_edges and bool(problem.staleness.any())
+
+
+def _quickest_first(problem: RoundProblem, memory: Memory) -> tuple[IntArray, Memory]:
+    """The edges that can finish, by the seconds that each takes alone and to be told what it has missed."""
+    able = checked(problem, problem.able)
+    solo_s, memory = _solo_seconds(problem, memory)
+    order = np.argsort(solo_s + _catch_up_s(problem), kind="stable")
+    return order[able[order]], memory
 
 
 def _solo_seconds(problem: RoundProblem, memory: Memory) -> tuple[FloatArray, Memory]:

@@ -1,9 +1,9 @@
 """How many edges hear and upload, and in how many bits each way, for the greatest decrease per second.
 
 A pool of `n` of `K` edges that is called round after round leaves out `b = m - g` again and again. Its errors add up
-until the curvature holds them, after about `1 / q` rounds: `|b|^2 / 2` a round, however long the step. (A pool that
+until the curvature holds them, after about `1 / (q s)` rounds with steps `s`: `(s/2) |b|^2` a round. (A pool that
 changes errs anew each time, but in the same steep directions, in which `beta L` is about 1 all along.) Noise of coding
-is drawn anew, in all directions alike, and costs `q / 2` of its square. So with a step `s`, in units of `|g|^2`,
+is drawn anew, in all directions alike, and costs `(q/2) s^2` of its square. So in units of `|g|^2`
 
     gain(n) = s - (q/2) s^2 (1 + v/n + w (1 + nu (1/n - 1/K) + v/n)) - (s/2) nu (1/n - 1/K)
 
@@ -11,8 +11,9 @@ with `nu = sigma^2 / |g|^2`, `v` the variance, over `|g|^2`, that coding adds to
 the cloud's coding adds to a step, over its square. What it takes is the round's uploads and its broadcast to the pool.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,14 +21,15 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.energy import transmit_j
 from hpfl.network.latency import upload_s
 from hpfl.planning.bandwidth import allocate
-from hpfl.planning.broadcast import broadcast_seconds
+from hpfl.planning.broadcast import broadcast_seconds, forwards
 from hpfl.planning.learned import Learned
 from hpfl.planning.problem import RoundProblem
 
-_MOST_SIZES = 8  # each is tried with exact bandwidth
-_SPREAD, _CURVATURE = 3.0, 0.25  # guesses, before anything has arrived
+_MOST_SIZES = 8
+_GUESS = Learned(signal=1.0, spread=3.0, curvature=0.25)  # before anything has arrived
 _WORTH_CHANGING = 1.1
-_NO_TIME_S = float(np.finfo(np.float64).tiny)  # what takes none counts as taking, so that gains are still compared
+_NO_TIME_S = float(np.finfo(np.float64).tiny)  # what takes none counts as this, so that gains are still compared
+_SLACK = 1.0 - 1e-6  # of bounds, for allocations are exact to less than that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,80 +62,140 @@ def best_choice(
     and only where that promises a tenth more, for what the pool knows others have to be told.
     """
     sizes = _sizes(order.size, size)
-    made = [_Rates.of(way, order, sizes, learned, seconds_per_joule) for way in ways]
-    told_s = np.stack([made[0].broadcast_s(other) for other in ways])
-    rates = np.stack([one.rates(other, took_s) for one in made for other, took_s in zip(ways, told_s, strict=True)])
-    rates = rates.reshape(len(ways), len(ways), sizes.size)  # [up, down, size]
-    rates[:, :, sizes < size] = -np.inf
-    held = rates[:, :, sizes == size]
-    if held.size and rates.max() <= _WORTH_CHANGING * held.max():
-        rates = np.where(sizes == size, rates, -np.inf)
-    up, down, column = (int(place) for place in np.unravel_index(int(np.argmax(rates)), rates.shape))
-    step = made[up].steps(ways[down])[column]
-    return PoolChoice(size=int(sizes[column]), step=float(step), way=ways[up], down=ways[down])
+    pools = _Pools(ways=ways, sizes=sizes, sets=_first(order, sizes, ways[0].problem.num_edges))
+    gains, steps = pools.gains(learned if learned.signal > 0 else _GUESS)
+    price_s = pools.price_s(seconds_per_joule)
+    rates = partial(_rates, gains, pools.told_s() + price_s[:, None])
+    place, best, uploads = _greatest(rates, pools.uploads(), sizes >= size)
+    if size in sizes:
+        held, at_least, _ = _greatest(rates, uploads, sizes == size)
+        place = held if best <= _WORTH_CHANGING * at_least else place
+    up, down, column = place
+    return PoolChoice(size=int(sizes[column]), step=float(steps[place]), way=ways[up], down=ways[down])
+
+
+def gain(
+    known: Learned, sizes: FloatArray, num_edges: int, *, noise: FloatArray | float, step_noise: FloatArray | float
+) -> tuple[FloatArray, FloatArray]:
+    """Decrease over `beta |g|^2` of pools of these sizes, and the scale of the step that gives it; arrays broadcast.
+
+    `noise` is `v` and `step_noise` is `w` of the formula above. The curvature counts as 1 at most: `beta` is taken to
+    suit the mean of all edges.
+    """
+    left_out = (known.noise_scale or 0.0) * (1.0 / sizes - 1.0 / num_edges)
+    added = noise / sizes + step_noise * (1.0 + left_out + noise / sizes)
+    step, q = known.longest(added), min(known.curvature, 1.0)
+    return np.asarray(step - 0.5 * q * step**2 * (1.0 + added) - 0.5 * step * left_out), step
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rates:
-    """What is known of one way to code uploads, by size: seconds of the uploads, and who would hear."""
+class _Uploads:
+    """Seconds of the uploads by coding and size [C, S]: exact ones, or bounds from below where they are not `known`."""
 
-    way: Coded
-    learned: Learned
-    sizes: FloatArray
+    seconds: FloatArray
+    known: BoolArray
+    exact: Callable[[int, int], float]
+
+    def but(self, way: int, column: int) -> "_Uploads":
+        """The same with one entry known."""
+        seconds, known = self.seconds.copy(), self.known.copy()
+        seconds[way, column], known[way, column] = self.exact(way, column), True
+        return replace(self, seconds=seconds, known=known)
+
+
+def _greatest(
+    rates: Callable[[FloatArray], FloatArray], uploads: _Uploads, among: BoolArray
+) -> tuple[tuple[int, int, int], float, _Uploads]:
+    """The place of the greatest rate [up, down, size] among some sizes, that rate, and the seconds known by then.
+
+    Bandwidth is only allotted where a bound says that the greatest rate may be. Where messages are forwarded, codings
+    of the step are all the same; then it is the last of the menu, should more edges be called after all.
+    """
+    while True:
+        found = np.where(among, rates(uploads.seconds), -np.inf)
+        up, back, column = (int(index) for index in np.unravel_index(int(np.argmax(found[:, ::-1])), found.shape))
+        down = found.shape[1] - 1 - back
+        if uploads.known[up, column]:
+            return (up, down, column), float(found[up, down, column]), uploads
+        uploads = uploads.but(up, column)
+
+
+def _rates(gains: FloatArray, beside_s: FloatArray, uploads_s: FloatArray) -> FloatArray:
+    """Decrease per second [up, down, size]; a loss counts whole: a rate would make it smaller."""
+    seconds = np.maximum(uploads_s[:, None] + beside_s, _NO_TIME_S)
+    return np.where(gains > 0, gains / seconds, gains)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pools:
+    """What is to be chosen between: `ways` to code [C], and `sets` [S, K] of these `sizes`."""
+
+    ways: Sequence[Coded]
+    sizes: IntArray
     sets: BoolArray
-    uploads_s: FloatArray
 
-    @staticmethod
-    def of(way: Coded, order: IntArray, sizes: IntArray, learned: Learned, seconds_per_joule: float) -> "_Rates":
-        problem = way.problem
-        sets = _first(order, sizes, problem.num_edges)
-        uploads_s = problem.overhead_s + np.array([allocate(problem, one).round_latency_s for one in sets])
-        price_s = seconds_per_joule * _joules(problem, sets) if seconds_per_joule else 0.0
-        return _Rates(
-            way=way, learned=learned, sizes=sizes.astype(np.float64), sets=sets, uploads_s=uploads_s + price_s
-        )
+    def gains(self, known: Learned) -> tuple[FloatArray, FloatArray]:
+        """Decrease and step [up, down, size]; messages that are forwarded as they came are not coded again."""
+        noise = np.array([way.noise for way in self.ways])[:, None, None]
+        coded_anew = np.array([way.step_noise for way in self.ways])[None, :, None]
+        again = np.where(self._forwarded(), 0.0, coded_anew)
+        return gain(known, self.sizes.astype(np.float64), self.sets.shape[1], noise=noise, step_noise=again)
 
-    def rates(self, other: Coded, told_s: FloatArray) -> FloatArray:
-        """Decrease per second, with a step coded by `other`; a loss counts whole: a rate would make it smaller."""
-        seconds = np.maximum(self.uploads_s + told_s, _NO_TIME_S)
-        worth = self._gain(other)
-        return np.where(worth > 0, worth / seconds, worth)
+    def uploads(self) -> _Uploads:
+        """Those of the first way are allotted exactly. A share of their bits takes at least that share of their time:
+        all would be as much sooner if computing were, too."""
+        first = self.ways[0].problem
+        seconds = np.array([self._exact_s(0, column) for column in range(self.sizes.size)])
+        shares = [_share_of_bits(way.problem, first) for way in self.ways]
+        least = first.overhead_s + _SLACK * np.outer(shares, seconds - first.overhead_s)
+        least[0] = seconds
+        known = np.zeros(least.shape, dtype=np.bool_)
+        known[0] = True
+        return _Uploads(seconds=least, known=known, exact=self._exact_s)
 
-    def steps(self, other: Coded) -> FloatArray:
-        """The step's scale by size."""
-        return self._known.longest(self._noise(other))
+    def _exact_s(self, way: int, column: int) -> float:
+        problem = self.ways[way].problem
+        return problem.overhead_s + allocate(problem, self.sets[column]).round_latency_s
 
-    @property
-    def _known(self) -> Learned:
-        """What is known, or before anything has arrived a guess."""
-        return self.learned if self.learned.signal > 0 else Learned(signal=1.0, spread=_SPREAD, curvature=_CURVATURE)
+    def price_s(self, seconds_per_joule: float) -> FloatArray:
+        """What the joules of each pool's UEs count as much as, by coding and size."""
+        if not seconds_per_joule:
+            return np.zeros((len(self.ways), self.sizes.size))
+        return seconds_per_joule * np.stack([_joules(way.problem, self.sets) for way in self.ways])
 
-    @property
-    def _left_out(self) -> FloatArray:
-        """`nu (1/n - 1/K)`."""
-        scale = self._known.noise_scale or 0.0
-        return np.asarray(scale * (1.0 / self.sizes - 1.0 / self.way.problem.num_edges))
-
-    def _noise(self, other: Coded) -> FloatArray:
-        """What coding adds to a step, over the signal."""
-        up = self.way.noise / self.sizes
-        forwarded = (self.sizes == 1) | (self.way.problem.downlink is None)
-        return np.asarray(up + np.where(forwarded, 0.0, other.step_noise * (1.0 + self._left_out + up)))
-
-    def _gain(self, other: Coded) -> FloatArray:
-        """Decrease over `beta |g|^2`."""
-        step, q = self.steps(other), min(self._known.curvature, 1.0)
-        return np.asarray(step - 0.5 * q * step**2 * (1.0 + self._noise(other)) - 0.5 * step * self._left_out)
-
-    def broadcast_s(self, other: Coded) -> FloatArray:
-        """Seconds until each pool knows of a step, if it knew of all steps before; 0 if that is free."""
-        problem = self.way.problem
+    def told_s(self) -> FloatArray:
+        """Seconds [up, down, size] until each pool knows of a step, if it knew of all before; 0 if that is free."""
+        problem, shape = self.ways[0].problem, (len(self.ways), len(self.ways), self.sizes.size)
         if problem.downlink is None:
-            return np.zeros(self.sizes.size)
+            return np.zeros(shape)
         none = np.zeros(problem.num_edges)
         steady = replace(problem.downlink, edge_bits=none, cell_bits=none)
-        bits = np.array([steady.step(int(size), self.way.entry, other.entry) for size in self.sizes])
-        return broadcast_seconds(steady, self.sets, bits, problem.bandwidth_hz)
+        bits = np.array(self._each(steady.step))
+        columns = np.broadcast_to(np.arange(self.sizes.size), shape)
+        pairs, places = np.unique(np.stack([columns.ravel(), bits.ravel()]), axis=1, return_inverse=True)
+        seconds = broadcast_seconds(steady, self.sets[pairs[0].astype(np.int64)], pairs[1], problem.bandwidth_hz)
+        return np.asarray(seconds[places.reshape(shape)])
+
+    def _forwarded(self) -> BoolArray:
+        """Whether the cloud forwards a pool's messages as they came [up, down, size], or sends nothing at all."""
+        downlink = self.ways[0].problem.downlink
+        if downlink is None:
+            return np.ones(1, dtype=np.bool_)
+        steps, messages = downlink.step_bits, downlink.message_bits
+        return np.array(self._each(lambda size, up, down: forwards(size, steps[down], messages[up])))
+
+    def _each(self, of: Callable[[int, int, int], float]) -> list[list[list[float]]]:
+        """Something of each size and each two entries of the menu [up, down, size]."""
+        entries, sizes = [way.entry for way in self.ways], self.sizes.tolist()
+        return [[[of(size, up, down) for size in sizes] for down in entries] for up in entries]
+
+
+def _share_of_bits(problem: RoundProblem, of: RoundProblem) -> float:
+    """Of another's bits, the least of both hops, 1 at most; none where joules are limited, which fewer bits stretch."""
+    if of.ue_energy_j is not None:
+        return 0.0
+    hops = ((problem.ue_bits.max(), of.ue_bits.max()), (problem.edge_bits.max(), of.edge_bits.max()))
+    return min([1.0, *(float(mine / theirs) for mine, theirs in hops if theirs > 0)])
 
 
 def _joules(problem: RoundProblem, sets: BoolArray) -> FloatArray:

@@ -71,11 +71,19 @@ def usable(problem: Any) -> dict[str, Any]:
     made["spectrum"], made["steady"] = known_spectrum(problem.spectrum), bool(problem.steady)
     made["downlink"] = usable_downlink(problem.downlink, K)
     made["codings"] = menu = usable_codings(problem.codings, K, made["importance"])
+    _refuse_other_menus(made["downlink"], menu)
     for hop in ("ue_bits", "edge_bits") if menu is not None else ():  # those of the first entry, where any are sent
         made[hop] = np.where(made[hop] > 0, getattr(menu, hop)[0], 0.0)
     made["edge_ids"] = _ids("edge_ids", problem.edge_ids, np.zeros(K, dtype=np.int64))
     made["ue_ids"] = _ids("ue_ids", problem.ue_ids, made["edge_of_ue"])
     return made
+
+
+def _refuse_other_menus(downlink: Any, menu: Any) -> None:
+    if downlink is not None and menu is not None and len(downlink.step_bits) != len(menu):
+        raise ProblemError(
+            f"downlink.step_bits has {len(downlink.step_bits)} entries; one for each of {len(menu)} codings was wanted"
+        )
 
 
 def _count(name: str, value: object) -> int:

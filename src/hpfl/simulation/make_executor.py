@@ -10,7 +10,6 @@ from hpfl.assembly import (
     SampleCost,
     bits_on_air,
     edge_settings,
-    foretold,
     make_radio,
     menu_on_air,
     torch_dtype,
@@ -26,6 +25,7 @@ from hpfl.network.mobility import RandomWaypoint
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
+from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.roster import Life
@@ -60,7 +60,7 @@ def make_executor(
     streams = Streams(config.training.seed)
     loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
     bits = bits_on_air(config, sending)
-    foretelling = _foretold(config, sending, streams)
+    foretold = _foretold(config, sending, streams)
     return SimulatedExecutor(
         fleet=fleet,
         radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
@@ -72,7 +72,7 @@ def make_executor(
             compute_s=trace.of(COMPUTE_S),
             record=record,
             codings=menu_on_air(config, sending) if sending.codings else (),
-            usual=() if foretelling is None else foretelling.usual(sending),
+            usual=() if foretold is None else foretold.usual(sending),
         ),
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
@@ -84,7 +84,7 @@ def make_executor(
             codings=sending.codings,
             travelling=sending.travelling,
             backhaul=config.network.backhaul,
-            foretold=foretelling,
+            foretold=foretold,
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -93,8 +93,8 @@ def make_executor(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
         loses_ues=loses_ues,
+        sketching=_sketching(config, sending, streams, cohort.device, foretold),
         downlink=broadcasting(config, sending, fleet.cpu_hz, coding),
-        sketching=_sketching(config, sending, streams, cohort.device, foretelling),
     )
 
 
@@ -108,19 +108,20 @@ def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet) -> Edg
 
 def _foretold(config: Experiment, sending: Sending, streams: Streams) -> Foretold | None:
     """What foretells the noise of codings, where there are any and the planner asks."""
-    chains = foretold(config, sending)
-    return Foretold(chains, sending.travelling, streams, config.network.backhaul) if chains else None
+    if not sending.codings or not PLANNERS.part(config.planning.planner).traits["codings"]:
+        return None
+    return Foretold(sending.codings, sending.travelling, streams, config.network.backhaul)
 
 
 def _sketching(
-    config: Experiment, sending: Sending, streams: Streams, device: torch.device, foretelling: Foretold | None
+    config: Experiment, sending: Sending, streams: Streams, device: torch.device, foretold: Foretold | None
 ) -> Sketching | None:
     if not config.planning.sketches:
         return None
     numbers, width = sending.spec.num_parameters, config.planning.sketch_size
     return Sketching(
         projection=make_projection(numbers, streams, width=width).to(device),
-        more_floats=0 if foretelling is None else len(foretelling.chains),
+        more_floats=0 if foretold is None else len(foretold.chains),
         bandwidth_hz=config.network.bandwidth_hz,
         backhaul=config.network.backhaul,
         importance=config.planning.importance == "sketch",

@@ -108,9 +108,9 @@ class StepCoding:
         """The step as it is decoded, with what the cloud keeps of it now."""
         draws = Draws(self.streams, this_round, np.zeros(1, np.int64), step.device, BY_CLOUD)
         kept = self._begun(step) if kept is None else kept
-        chain = self.codings[coding]
-        encode = partial(self.travelling.to_bytes, chain, step, kept, draws)
-        decoded, left = self.travelling.coded(chain, step.unsqueeze(0), kept, draws)
+        chain, rows = self.codings[coding], step.unsqueeze(0)
+        decoded, left = self.travelling.coded(chain, rows, kept, draws)
+        encode = partial(self.travelling.message, chain, rows, kept, draws)
         return SentStep(self.step_bits[coding], coding, decoded=decoded[0], encode=encode, kept=left)
 
     def _begun(self, step: torch.Tensor) -> torch.Tensor | None:

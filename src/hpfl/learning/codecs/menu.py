@@ -12,8 +12,10 @@ ENTRIES: tuple[tuple[tuple[str, Mapping[str, Any]], ...], ...] = (
     (("rounding", {"bits": 4}),),
     (("ternary", {}),),
 )
-"""All bits; 8; 4; 1.6: codecs by name and options. All are unbiased: what they add is noise, which a planner can weigh
-against the bits."""
+"""All bits; 8; 4; 1.6: codecs by name and options.
+
+All are unbiased: what they add is noise, which a planner can weigh against the bits.
+"""
 
 MENU = tuple(Uplink.of([(name, UPLINKS.get(name, **options)()) for name, options in entry]) for entry in ENTRIES)
 """The chains themselves."""
