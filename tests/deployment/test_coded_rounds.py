@@ -47,7 +47,7 @@ def records(config):
 )
 def test_bits_seconds_and_joules_of_the_way_down_are_the_simulated_ones(certificates, changes):
     changes = [*NARROW, "network.downlink=charged", *changes]
-    expected, seen = records(hpfl.load("quickstart", overrides=[*SMALL, *changes])), []
+    expected, seen = records(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes])), []
     with Nodes(certificates, *changes) as nodes:
         nodes.start_all()
         nodes.play(watch=lambda state, record: seen.append(record) or True)
@@ -91,7 +91,7 @@ FEEDBACK = [*NARROW, TOP, "network.downlink=charged", "training.rounds=6"]
 
 
 def close_to_simulated(changes, deployed):
-    expected = simulated(hpfl.load("quickstart", overrides=[*SMALL, *changes]))
+    expected = simulated(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes]))
     assert len(deployed) == len(expected)
     return all(float((one - other).abs().max()) <= 1e-9 for one, other in zip(deployed, expected, strict=True))
 
@@ -201,7 +201,7 @@ def test_the_audit_finds_forged_messages_and_steps(coded_run, tmp_path, forge, s
 def test_what_codings_will_add_is_foretold_as_in_the_simulator(certificates):
     """UEs' part is theirs to the last digits; the edge's own part is an estimate, for nobody has its mean yet."""
     changes = [*NARROW, "learning.uplink=auto", "planning.planner=coding_planners:in_turn"]
-    config = hpfl.load("quickstart", overrides=[*SMALL, *changes])
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *changes])
     simulation = build_simulation(
         config, load_dataset(config.data.dataset), device=torch.device("cpu"), stopwatch=lambda: 0.0
     )

@@ -25,7 +25,7 @@ def some_hear(problem, memory, stream):
 
 def test_edges_hear_as_the_plan_says_and_the_rounds_are_the_simulated_ones(certificates, tmp_path):
     changes = ["planning.planner=test_hearers:some_hear", "training.broadcast=auto", "training.rounds=4"]
-    expected = simulated(hpfl.load("quickstart", overrides=[*SMALL, *changes]))
+    expected = simulated(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes]))
     seen = []
 
     def watch(state, record):

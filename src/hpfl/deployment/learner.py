@@ -52,6 +52,7 @@ class Learner:
         self.dtype = torch_dtype(config)
         self.task = task
         self._method = sending_of(config, task, torch.device("cpu")).method
+        self._first_kept = self._begun()
         self._test = TestData(data.test_inputs, data.test_targets, OneShard(number, len(data.test_inputs)))
         self._cohort = self._made(local_training(config), self._test)
         self._projection: Projection = make_projection(
@@ -130,10 +131,15 @@ class Learner:
         """`count` times what this UE's method keeps; one that begins does so with the model that all begin with."""
         if self._method is None:
             return Kept()
-        if kept is None:
-            first = self.task.initial_parameters(self._streams.at("model")).to(self.dtype)
-            kept = self._method.first_kept(first, self.task.spec)
+        kept = self._first_kept if kept is None else kept
         return Kept(kept.expand(count, -1)) if kept.numel() else Kept()
+
+    def _begun(self) -> torch.Tensor:
+        """What the method keeps of a UE that begins, [S]; made once, for building a model seeds torch as a whole."""
+        if self._method is None:
+            return torch.zeros(0)
+        first = self.task.initial_parameters(self._streams.at("model")).to(self.dtype)
+        return self._method.first_kept(first, self.task.spec)
 
     def _adaptation(self) -> tuple[float, int]:
         return self._config.adaptation_lr, self._config.evaluation.inner_steps
