@@ -85,7 +85,7 @@ def measured(name: str, *, edges: int, ues: int, rounds: int, processes: int, ch
     """Figures of one arrangement."""
     fixed = ["planning.planner=full", "evaluation.every=1000000", "training.rounds=1000000"]
     with tempfile.TemporaryDirectory() as folder, LoopThread() as loop:
-        config = small_network("quickstart", edges=edges, ues_per_edge=ues, overrides=[*fixed, *changes])
+        config = small_network("quickstart-paper", edges=edges, ues_per_edge=ues, overrides=[*fixed, *changes])
         nodes = lay_out(Path(folder), config, LocalOptions(paced=False, timing=FLAT_OUT))
         cloud_file, *edge_files = (node.file for node in nodes if node.role != "ue")
         ue_files = [str(node.file) for node in nodes if node.role == "ue"]
@@ -169,7 +169,7 @@ class Memory:
 def attach_seconds(*, ues: int, processes: int) -> float:
     """Seconds from the moment the UEs start to connect until all are attached to one edge."""
     with tempfile.TemporaryDirectory() as folder:
-        config = small_network("quickstart", edges=1, ues_per_edge=ues, overrides=[])
+        config = small_network("quickstart-paper", edges=1, ues_per_edge=ues, overrides=[])
         nodes = lay_out(Path(folder), config, LocalOptions(paced=False, timing=FLAT_OUT))
         ue_files = [str(node.file) for node in nodes if node.role == "ue"]
         edge = started("--attach", str(nodes[1].file), str(ues))
