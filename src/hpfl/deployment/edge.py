@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.child import ChildSide
 from hpfl.deployment.coder import Coder
 from hpfl.deployment.edge_ues import EdgeUes, UePlan
@@ -94,6 +92,8 @@ class Edge:
         samples = {ue: sketch.num_samples for ue, sketch in sketches.items()}
         self._base = Base(vector, samples)
         total, each = sum(samples.values()), list(samples.values())
+        work, came = self._experiment, list(sketches.values())
+        noise = edge_noise(came, values, work.foretold, backhaul=work.config.network.backhaul)
         return pb.Sketch(
             values=numbers(values),
             weight=weight,
@@ -101,13 +101,8 @@ class Edge:
             ue=list(samples),
             samples=each,
             took_s=max(sketch.took_s for sketch in sketches.values()),
-            noise=numbers(self._noise(list(sketches.values()), values)),
+            noise=numbers(noise),
         )
-
-    def _noise(self, sketches: list[CheckedSketch], mean: FloatArray) -> FloatArray:
-        """What each coding of the menu would add to the update whose sketch is `mean`, where the planner asks."""
-        chains = self._experiment.foretold
-        return edge_noise(sketches, mean, chains, backhaul=self._experiment.config.network.backhaul)
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The mean of what the UEs of an order deliver; what was collected before is sent again as it is.
