@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.util
-import threading
 import time
 from pathlib import Path
 
@@ -82,20 +81,6 @@ class Tiny:
 
     def evaluate(self, params):
         return np.array([1.0, 0.5, 0.75, 0.25, 0.6, 1.1])
-
-
-class OneAtATime(Learner):
-    """A UE in a process with others: the first use of torch.func from several threads at once computes nonsense."""
-
-    _turn = threading.Lock()
-
-    def _computed(self, *of, **how):
-        with self._turn:
-            return super()._computed(*of, **how)
-
-    def _evaluation(self, *of):
-        with self._turn:
-            return super()._evaluation(*of)
 
 
 class Nodes:
@@ -195,7 +180,7 @@ class Nodes:
         if self.tiny:
             return Tiny(number, experiment.spec.length)
         torch.set_num_threads(1)
-        return OneAtATime(experiment.config, number, own_data("", experiment.config, number), experiment.task)
+        return Learner(experiment.config, number, own_data("", experiment.config, number), experiment.task)
 
     def start_all(self, **cloud):
         deployment = self.start_cloud(**cloud)

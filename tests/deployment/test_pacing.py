@@ -38,9 +38,17 @@ def test_measured_latency_follows_the_plan(certificates, edge_rounds, most):
     assert set(last.edge_measured_s) == {0, 1}
 
 
-@pytest.mark.parametrize("most", [float("inf"), pytest.param(1.15, marks=SLOW)])
-def test_measured_latency_follows_a_plan_that_shares_the_band_anew_in_each_phase(certificates, most):
-    with Nodes(certificates, "network.spectrum=phased", tiny=True, paced=True) as nodes:
+@pytest.mark.parametrize(
+    ("changes", "scale", "most"),
+    [
+        ([], 1.0, float("inf")),
+        pytest.param([], 1.0, 1.15, marks=SLOW),
+        pytest.param(["learning.uplink=ternary", "network.downlink=charged"], 30.0, 1.15, marks=SLOW),
+    ],
+)
+def test_measured_latency_follows_a_plan_that_shares_the_band_anew_in_each_phase(certificates, changes, scale, most):
+    """Coded updates are planned to take milliseconds, less than nodes need to tell each other: time is stretched."""
+    with Nodes(certificates, "network.spectrum=phased", *changes, tiny=True, paced=True, time_scale=scale) as nodes:
         nodes.start_all()
         nodes.play()
         timings = nodes.deployment.executor.timings

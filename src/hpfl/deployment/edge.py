@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.child import ChildSide
 from hpfl.deployment.coder import Coder
 from hpfl.deployment.edge_ues import EdgeUes, UePlan
@@ -57,6 +55,7 @@ class Edge:
         self._base: Base | None = None
         self._coder = Coder.of(experiment, BY_EDGE, settings.number, settings.state)
         self._finished: Finished | None = None
+        self._collected_s = 0.0
 
     async def start(self) -> int:
         """Listen for UEs; the port."""
@@ -93,6 +92,8 @@ class Edge:
         samples = {ue: sketch.num_samples for ue, sketch in sketches.items()}
         self._base = Base(vector, samples)
         total, each = sum(samples.values()), list(samples.values())
+        work, came = self._experiment, list(sketches.values())
+        noise = edge_noise(came, values, work.foretold, backhaul=work.config.network.backhaul)
         return pb.Sketch(
             values=numbers(values),
             weight=weight,
@@ -100,27 +101,23 @@ class Edge:
             ue=list(samples),
             samples=each,
             took_s=max(sketch.took_s for sketch in sketches.values()),
-            noise=numbers(self._noise(list(sketches.values()), values)),
+            noise=numbers(noise),
         )
-
-    def _noise(self, sketches: list[CheckedSketch], mean: FloatArray) -> FloatArray:
-        """What each coding of the menu would add to the update whose sketch is `mean`, where the planner asks."""
-        chains = self._experiment.foretold
-        return edge_noise(sketches, mean, chains, backhaul=self._experiment.config.network.backhaul)
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The mean of what the UEs of an order deliver; what was collected before is sent again as it is.
 
         Where the band is phased, it is not sent before the order's switch: until then it is the UEs'.
         """
-        ordered_s = asyncio.get_running_loop().time()
+        sends_s = asyncio.get_running_loop().time() + order.switch_s
         if self._base is not None and (self._finished is None or self._finished.coding != order.coding):
             self._finished = await self._finish(self._base, tag, order)
+            sends_s = max(sends_s, self._collected_s)
         if self._finished is None:
             return None
         if order.paced:
-            await sleep_until(ordered_s + order.switch_s)
-        return self._finished.upload
+            await sleep_until(sends_s)
+        return replace(self._finished.upload, since_s=sends_s)
 
     async def _finish(self, base: Base, tag: Tag, order: Any) -> Finished | None:
         """All edge rounds on one base (paper, section 3.2); None where nobody delivered."""
@@ -143,6 +140,7 @@ class Edge:
                 return None
             total += self.ues.ways.combined()
             plan = {ue: plan[ue] for ue in took}
+        self._collected_s = asyncio.get_running_loop().time()
         return await self._made(total.astype(base.vector.dtype), base, took, tag, order)
 
     async def _made(self, update: Vector, base: Base, took: dict[int, float], tag: Tag, order: Any) -> Finished | None:

@@ -12,6 +12,7 @@ from hpfl.deployment.node_parts import sketch_width
 from hpfl.deployment.own_data import OwnData
 from hpfl.deployment.wire import Vector
 from hpfl.learning import Cohort, Evaluation, Kept, LocalTraining, Task, TestData
+from hpfl.learning.method import Method
 from hpfl.learning.personal import personal_model
 from hpfl.rng import Streams
 from hpfl.training.edge_round import draw_key
@@ -52,6 +53,7 @@ class Learner:
         self.dtype = torch_dtype(config)
         self.task = task
         self._method = sending_of(config, task, torch.device("cpu")).method
+        self._first_kept = None if self._method is None else _first_kept(self._method, task, config)
         self._test = TestData(data.test_inputs, data.test_targets, OneShard(number, len(data.test_inputs)))
         self._cohort = self._made(local_training(config), self._test)
         self._projection: Projection = make_projection(
@@ -130,9 +132,8 @@ class Learner:
         """`count` times what this UE's method keeps; one that begins does so with the model that all begin with."""
         if self._method is None:
             return Kept()
-        if kept is None:
-            first = self.task.initial_parameters(self._streams.at("model")).to(self.dtype)
-            kept = self._method.first_kept(first, self.task.spec)
+        kept = self._first_kept if kept is None else kept
+        assert kept is not None
         return Kept(kept.expand(count, -1)) if kept.numel() else Kept()
 
     def _adaptation(self) -> tuple[float, int]:
@@ -152,3 +153,9 @@ class Learner:
             products=products(self._config),
             metrics=metrics_of(self._config),
         )
+
+
+def _first_kept(method: Method, task: Task, config: Experiment) -> torch.Tensor:
+    """What a method keeps of a UE that begins, [S]; made once, for building a model seeds torch as a whole."""
+    first = task.initial_parameters(Streams(config.training.seed).at("model")).to(torch_dtype(config))
+    return method.first_kept(first, task.spec)

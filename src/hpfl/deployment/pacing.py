@@ -17,13 +17,13 @@ def piece_bytes(nbytes: int, seconds: float) -> int:
 
 
 def paced_frames(
-    tag: Tag, vector: Vector, *, within_s: float = 0.0, purpose: int, **head: Any
+    tag: Tag, vector: Vector, *, within_s: float = 0.0, since_s: float | None = None, purpose: int, **head: Any
 ) -> Iterator[tuple[float, bytes]]:
-    """A vector's frames and when each leaves (s of the event loop's clock), spread over `within_s` from the first.
+    """A vector's frames and when each leaves (s of the event loop's clock), spread over `within_s` from `since_s` on.
 
-    So would a link of that rate send them; with 0 they leave as fast as it goes.
+    So would a link of that rate send them; with 0 they leave as fast as it goes. None: from now on.
     """
-    began = asyncio.get_running_loop().time()
+    began = asyncio.get_running_loop().time() if since_s is None else since_s
     step = piece_bytes(vector.nbytes, within_s)
     pieces = -(-vector.nbytes // step)
     frames = vector_frames(tag, vector, purpose=purpose, chunk_bytes=step, **head)

@@ -91,10 +91,11 @@ class Ue:
         except RefusedError as error:
             log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
             return None
+        sends_s = ordered_s + order.compute_s
         if order.paced:
-            await sleep_until(ordered_s + order.compute_s)
+            await sleep_until(sends_s)
         weight = self._experiment.weight(self.num_samples)
-        return Upload(message, {"num_samples": self.num_samples, "weight": weight})
+        return Upload(message, {"num_samples": self.num_samples, "weight": weight}, sends_s)
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """This UE's figures of a model."""

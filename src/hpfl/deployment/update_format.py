@@ -72,7 +72,7 @@ class UpdateFormat:
 
     def packed(self, update: Vector, kept: torch.Tensor | None, draws: Draws) -> Packed:
         """What a UE's uplink makes of its update [P], with what it kept before, [U]."""
-        own = self._travelling(update)
+        own = _travelling(update, self.sending.places)
         if self.sending.uplink.is_identity:
             message = np.ascontiguousarray(own.numpy())
             return Packed(message, self._whole(own), None)
@@ -82,7 +82,7 @@ class UpdateFormat:
 
     def coded(self, update: Vector, row: torch.Tensor, draws: Draws, coding: int) -> tuple[Vector, torch.Tensor]:
         """The message with an update [P], and what its sender keeps now; a wider row serves other chains too."""
-        chain, own = self.chain(coding), self._travelling(update)
+        chain, own = self.chain(coding), _travelling(update, self.sending.places)
         used = chain.numbers_kept(len(own))
         data, left = chain.to_bytes(own, row[:used], draws)
         return np.frombuffer(data, dtype=np.uint8), torch.cat([left, row[used:]]) if used else row
@@ -114,13 +114,14 @@ class UpdateFormat:
     def _bytes_of(self, chain: Uplink) -> VectorSpec:
         return VectorSpec(chain.num_bytes(self.num_travelling, self.dtype), np.dtype(np.uint8))
 
-    def _travelling(self, update: Vector) -> torch.Tensor:
-        numbers, places = torch.from_numpy(update), self.sending.places
-        return numbers if places is None else numbers[places]
-
     def _whole(self, numbers: torch.Tensor) -> Vector:
         """A vector [P] of the numbers that travel."""
         places = self.sending.places
         if places is None:
             return np.asarray(numbers.numpy())
         return np.asarray(numbers.new_zeros(self.model.length).index_copy_(0, places, numbers).numpy())
+
+
+def _travelling(update: Vector, places: torch.Tensor | None) -> torch.Tensor:
+    numbers = torch.from_numpy(update)
+    return numbers if places is None else numbers[places]

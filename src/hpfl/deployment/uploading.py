@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
@@ -17,10 +17,15 @@ _UPLOAD = "upload"
 
 @dataclass(frozen=True)
 class Upload:
-    """What is sent upward: an update, and what its head says of it (`weight`, `num_samples`, whose it is)."""
+    """What is sent upward: an update, and what its head says of it (`weight`, `num_samples`, whose it is).
+
+    The seconds that sending was planned to take begin at `since_s` on the event loop's clock: what coding has taken of
+    them is not waited for again.
+    """
 
     update: Vector
     head: dict[str, Any]
+    since_s: float | None = None
 
 
 @dataclass
@@ -57,7 +62,7 @@ class Uploads:
         order = self._order
         if refusal.code in RETRIED and order is not None and order.upload is not None and order.attempts < ATTEMPTS:
             order.attempts += 1
-            self._link.background.start(_UPLOAD, self._send(order, order.upload))
+            self._link.background.start(_UPLOAD, self._send(order, replace(order.upload, since_s=None)))
 
     def cancel(self) -> None:
         """Nothing is sent any more."""
@@ -82,9 +87,9 @@ class Uploads:
     async def _send(self, order: _Order, upload: Upload) -> None:
         if self._link.stream is None:
             raise ConnectionError("the parent is gone; the update is kept")
-        within_s = order.asked.upload_s if order.asked.paced else 0.0
+        within_s, since_s = (order.asked.upload_s, upload.since_s) if order.asked.paced else (0.0, None)
         own = order.tag.by(self._link.name)
         await self._link.stream.send_timed(
-            paced_frames(own, upload.update, within_s=within_s, purpose=pb.UPDATE, **upload.head)
+            paced_frames(own, upload.update, within_s=within_s, since_s=since_s, purpose=pb.UPDATE, **upload.head)
         )
         log("update sent", round=own.round, base_round=own.base_round, ues=len(upload.head.get("ue", [own])))
