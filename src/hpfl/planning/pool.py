@@ -1,11 +1,12 @@
 """How many edges hear and upload, and in how many bits each way, for the greatest decrease per second.
 
 A pool of `n` of `K` edges that is called round after round leaves out `b = m - g` again and again. Its errors add up
-until the curvature holds them, after about `1 / (q s)` rounds with steps `s`: `(s/2) |b|^2` a round. (A pool that
-changes errs anew each time, but in the same steep directions, in which `beta L` is about 1 all along.) Noise of coding
-is drawn anew, in all directions alike, and costs `(q/2) s^2` of its square. So in units of `|g|^2`
+until the curvature holds them. There the pool is content while `|b|^2` is left of the gradient, so that a step `s` of
+all edges would gain `s |b|^2`: that is what staying costs a round. (A pool that changes errs anew each time, but in the
+same steep directions, in which `beta L` is about 1 all along.) Noise of coding is drawn anew, in all directions alike,
+and costs `(q/2) s^2` of its square. So in units of `|g|^2`
 
-    gain(n) = s - (q/2) s^2 (1 + v/n + w (1 + nu (1/n - 1/K) + v/n)) - (s/2) nu (1/n - 1/K)
+    gain(n) = s - (q/2) s^2 (1 + v/n + w (1 + nu (1/n - 1/K) + v/n)) - s nu (1/n - 1/K)
 
 with `nu = sigma^2 / |g|^2`, `v` the variance, over `|g|^2`, that coding adds to one edge's update, and `w` that which
 the cloud's coding adds to a step, over its square. What it takes is the round's uploads and its broadcast to the pool.
@@ -26,7 +27,7 @@ from hpfl.planning.learned import Learned
 from hpfl.planning.problem import RoundProblem
 
 _MOST_SIZES = 8
-_GUESS = Learned(signal=1.0, spread=3.0, curvature=0.25)  # before anything has arrived
+_GUESS = Learned(signal=1.0, spread=4.0, curvature=0.25)  # before anything has arrived
 _WORTH_CHANGING = 1.1
 _NO_TIME_S = float(np.finfo(np.float64).tiny)  # what takes none counts as this, so that gains are still compared
 _SLACK = 1.0 - 1e-6  # of bounds, for allocations are exact to less than that
@@ -85,7 +86,7 @@ def gain(
     left_out = (known.noise_scale or 0.0) * (1.0 / sizes - 1.0 / num_edges)
     added = noise / sizes + step_noise * (1.0 + left_out + noise / sizes)
     step, q = known.longest(added), min(known.curvature, 1.0)
-    return np.asarray(step - 0.5 * q * step**2 * (1.0 + added) - 0.5 * step * left_out), step
+    return np.asarray(step - 0.5 * q * step**2 * (1.0 + added) - step * left_out), step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -196,6 +196,8 @@ def _overrides(place: CostPlace, way: CostWay, rounds: int) -> Iterator[str]:
     yield f"planning.planner={rule}"
     if size:
         yield f"planning.max_edges={size}"
+    elif rule == OURS and way.charged:
+        yield "planning.max_edges=1000000"  # it has a number of its own
     yield f"data.edge_skew={place.edge_skew}"
     yield f"training.broadcast={way.hear}"
     yield f"training.rounds={rounds}"
