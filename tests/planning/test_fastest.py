@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ class Trained:
     Coding adds `louder` times what it usually does.
     """
 
-    def __init__(self, *, K=12, curvature=0.3, apart=1.0, seed=0, louder=1.0, **changes):
+    def __init__(self, *, K=12, curvature=0.3, apart=1.0, seed=0, louder=0.1, **changes):
         self.draw = np.random.default_rng(seed)
         self.K, self.curvature, self.seed, self.louder, self.changes = K, curvature, seed, louder, changes
         self.centres = apart * self.draw.normal(size=(K, WIDTH)) / np.sqrt(WIDTH)
@@ -81,7 +82,7 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def run():
-    made = Trained(staleness_bound=8, apart=0.5)
+    made = Trained(staleness_bound=8, apart=0.2)
     made.start = made.excess()
     made.play(40)
     return made
@@ -118,9 +119,10 @@ def test_when_many_are_due_all_hear_and_then_all_upload_and_the_pool_is_doubled(
     assert pools[first + 2] >= min(2 * pools[first - 1], run.K)
 
 
-def test_a_pool_stays_the_same_while_the_network_does():
-    pools = [tuple(np.flatnonzero(plan.hears)) for _, plan in Trained(apart=0.5).play(12)[2:]]
-    assert len(set(pools)) == 1
+def test_a_pool_keeps_its_edges_while_the_network_stays_the_same():
+    pools = [set(np.flatnonzero(plan.hears).tolist()) for _, plan in Trained(apart=0.5).play(12)[2:]]
+    assert all(before <= after for before, after in pairwise(pools))
+    assert len(pools[0]) < 12
 
 
 @settings(deadline=None, max_examples=10)
@@ -134,7 +136,7 @@ def test_a_few_rounds_on_any_network_are_feasible_and_call_only_who_heard(seed, 
 
 
 def test_a_bound_of_one_round_is_no_endless_census():
-    made = Trained(staleness_bound=1, apart=0.3)
+    made = Trained(staleness_bound=1, apart=0.05)
     called = [int(plan.scheduled.sum()) for _, plan in made.play(6)]
     assert max(called[1:]) < 12
     assert all(plan.hears.all() for _, plan in made.rounds)
@@ -165,7 +167,7 @@ def same(one, other):
 
 def test_nothing_goes_by_importance_which_the_cloud_cannot_know(run):
     problem, plan = run.rounds[20]
-    made = Trained(staleness_bound=8, apart=0.5)
+    made = Trained(staleness_bound=8, apart=0.2)
     made.play(20)
     expected, memory = planned(problem, made.memory)
     assert same(expected, plan)
@@ -176,7 +178,7 @@ def test_nothing_goes_by_importance_which_the_cloud_cannot_know(run):
 
 def test_nothing_is_known_of_the_coding_of_updates_that_have_not_come(run):
     problem, plan = run.rounds[20]
-    made = Trained(staleness_bound=8, apart=0.5)
+    made = Trained(staleness_bound=8, apart=0.2)
     made.play(20)
     noise = problem.codings.noise.copy()
     noise[~plan.scheduled] = 1e30
@@ -196,8 +198,13 @@ def test_the_louder_a_coding_is_the_more_bits_are_sent():
 
 def test_a_price_per_joule_calls_fewer_edges():
     called = [
-        np.mean([plan.scheduled.sum() for _, plan in Trained(apart=0.8).play(8, seconds_per_joule=price)])
-        for price in (0.0, 10_000.0)
+        np.mean(
+            [
+                plan.scheduled.sum()
+                for _, plan in Trained(apart=0.8, compute_j=np.full(36, 0.5)).play(8, seconds_per_joule=price)
+            ]
+        )
+        for price in (0.0, 1.0)
     ]
     assert called[1] < called[0]
 

@@ -94,12 +94,16 @@ def all_rates(problem, learned, sizes, price):
     price=st.sampled_from([0.0, 5.0]),
     spectrum=st.sampled_from(["fixed", "phased"]),
 )
-def test_no_other_size_and_coding_has_a_greater_rate(seed, spread, curvature, price, spectrum):
+def test_the_largest_pool_within_an_eighth_of_the_greatest_rate_is_chosen(seed, spread, curvature, price, spectrum):
     problem, learned = charged_network(seed, K=5, ues=2, spectrum=spectrum), known(spread, curvature)
     rates = all_rates(problem, learned, range(2, 6), price)
     choice = chosen(problem, learned, seconds_per_joule=price)
     rate, step = rates[choice.way.entry, choice.down.entry, choice.size]
-    assert rate >= max(rate for rate, _ in rates.values()) * (1 - 1e-3)
+    best = max(rate for rate, _ in rates.values())
+    own = max(rate for (_, _, size), (rate, _) in rates.items() if size == choice.size)
+    assert rate >= own - 1e-3 * abs(own)
+    assert rate >= 0.874 * best if best > 0 else rate >= best - 1e-3 * abs(best)
+    assert all(rate <= 0.876 * best for (_, _, size), (rate, _) in rates.items() if size > choice.size and best > 0)
     assert choice.step == pytest.approx(step)
 
 

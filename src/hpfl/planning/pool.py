@@ -29,6 +29,10 @@ from hpfl.planning.problem import RoundProblem
 _MOST_SIZES = 8
 _GUESS = Learned(signal=1.0, spread=4.0, curvature=0.25)  # before anything has arrived
 _WORTH_CHANGING = 1.1
+_NEARLY = 0.875
+
+Place = tuple[int, int, int]
+"""Entries of the menu for uploads and the step, and the number of a size."""
 _NO_TIME_S = float(np.finfo(np.float64).tiny)  # what takes none counts as this, so that gains are still compared
 _SLACK = 1.0 - 1e-6  # of bounds, for allocations are exact to less than that
 
@@ -59,8 +63,9 @@ def best_choice(
 ) -> PoolChoice:
     """The choice of the greatest rate; `order` are the edges that may be called, quickest first.
 
-    A pool of a `size` that it had only grows, as the noise between edges does over the signal when the model improves;
-    and only where that promises a tenth more, for what the pool knows others have to be told.
+    Of pools within an eighth of it the largest is taken: what is known of the spread is known of a few. A pool of a
+    `size` that it had only grows, as the noise between edges does over the signal when the model improves; and only
+    where that promises a tenth more, for what the pool knows others have to be told.
     """
     sizes = _sizes(order.size, size)
     pools = _Pools(ways=ways, sizes=sizes, sets=_first(order, sizes, ways[0].problem.num_edges))
@@ -68,6 +73,8 @@ def best_choice(
     price_s = pools.price_s(seconds_per_joule)
     rates = partial(_rates, gains, pools.told_s() + price_s[:, None])
     place, best, uploads = _greatest(rates, pools.uploads(), sizes >= size)
+    if learned.signal > 0:
+        place, uploads = _largest(rates, uploads, sizes, place, _NEARLY * best)
     if size in sizes:
         held, at_least, _ = _greatest(rates, uploads, sizes == size)
         place = held if best <= _WORTH_CHANGING * at_least else place
@@ -106,7 +113,7 @@ class _Uploads:
 
 def _greatest(
     rates: Callable[[FloatArray], FloatArray], uploads: _Uploads, among: BoolArray
-) -> tuple[tuple[int, int, int], float, _Uploads]:
+) -> tuple[Place, float, _Uploads]:
     """The place of the greatest rate [up, down, size] among some sizes, that rate, and the seconds known by then.
 
     Bandwidth is only allotted where a bound says that the greatest rate may be. Where messages are forwarded, codings
@@ -119,6 +126,17 @@ def _greatest(
         if uploads.known[up, column]:
             return (up, down, column), float(found[up, down, column]), uploads
         uploads = uploads.but(up, column)
+
+
+def _largest(
+    rates: Callable[[FloatArray], FloatArray], uploads: _Uploads, sizes: IntArray, place: Place, least: float
+) -> tuple[Place, _Uploads]:
+    """The place of the largest pool with at least this rate, from one that has it on, and the seconds known by then."""
+    for column in range(sizes.size - 1, place[2], -1):
+        found, rate, uploads = _greatest(rates, uploads, sizes == sizes[column])
+        if rate >= least > 0:
+            return found, uploads
+    return place, uploads
 
 
 def _rates(gains: FloatArray, beside_s: FloatArray, uploads_s: FloatArray) -> FloatArray:
