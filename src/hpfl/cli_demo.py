@@ -16,9 +16,8 @@ from hpfl.reporting.compare import compare_command_output
 _DEFAULT = RUNS / "demo"
 _SYSTEMS = ("hpfl", "shpfl")
 _HONEST = (
-    "To be fair: SHPFL waits for fifteen edges with a step that is short for it. With the step that suits each it is 5 "
-    "to 6 times slower than fastest, and one edge in turn (planner round-robin) is 1.1 to 1.2 times slower, for a "
-    "fourteenth of the joules (docs/fastest-v1.md)."
+    "To be fair: both pay for the same things, but SHPFL draws its edges and splits the band evenly. All edges with "
+    "exact bandwidth (planner full) come closer; where edges are unlike they are as fast (docs/whole-cost.md)."
 )
 
 
