@@ -31,7 +31,7 @@ _GUESS = Learned(signal=1.0, spread=4.0, curvature=0.25)  # before anything has 
 _WORTH_CHANGING = 1.1
 _NEARLY = 0.875
 
-Place = tuple[int, int, int]
+RatePlace = tuple[int, int, int]
 """Entries of the menu for uploads and the step, and the number of a size."""
 _NO_TIME_S = float(np.finfo(np.float64).tiny)  # what takes none counts as this, so that gains are still compared
 _SLACK = 1.0 - 1e-6  # of bounds, for allocations are exact to less than that
@@ -113,7 +113,7 @@ class _Uploads:
 
 def _greatest(
     rates: Callable[[FloatArray], FloatArray], uploads: _Uploads, among: BoolArray
-) -> tuple[Place, float, _Uploads]:
+) -> tuple[RatePlace, float, _Uploads]:
     """The place of the greatest rate [up, down, size] among some sizes, that rate, and the seconds known by then.
 
     Bandwidth is only allotted where a bound says that the greatest rate may be. Where messages are forwarded, codings
@@ -129,8 +129,8 @@ def _greatest(
 
 
 def _largest(
-    rates: Callable[[FloatArray], FloatArray], uploads: _Uploads, sizes: IntArray, place: Place, least: float
-) -> tuple[Place, _Uploads]:
+    rates: Callable[[FloatArray], FloatArray], uploads: _Uploads, sizes: IntArray, place: RatePlace, least: float
+) -> tuple[RatePlace, _Uploads]:
     """The place of the largest pool with at least this rate, from one that has it on, and the seconds known by then."""
     for column in range(sizes.size - 1, place[2], -1):
         found, rate, uploads = _greatest(rates, uploads, sizes == sizes[column])
