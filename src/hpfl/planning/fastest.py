@@ -87,10 +87,8 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     known = memory.get(_NOISES)
     ways = []
     for entry in range(len(menu)):
-        links = problem.links.carrying(menu.ue_bits[entry], menu.edge_bits[entry])
         noise = menu.usual[entry] if known is None or learned.signal <= 0 else known[entry] / learned.signal
-        posed = replace(problem, links=links, trusted=True)
-        ways.append(Coded(entry=entry, problem=posed, noise=noise, step_noise=menu.usual[entry]))
+        ways.append(Coded(entry=entry, problem=problem.coded(entry), noise=noise, step_noise=menu.usual[entry]))
     return ways
 
 
