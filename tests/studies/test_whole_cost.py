@@ -111,14 +111,15 @@ def test_a_way_that_does_not_arrive_is_not_chosen():
     assert {part.labels["codec"] for part in parts.values() if part.labels["group"] == "rivals"} == {"32 bits"}
 
 
-def test_where_nothing_is_chosen_hopeless_fixed_choices_are_left_out():
+@pytest.mark.parametrize(("seconds", "here", "elsewhere"), [(100.0, 1, 1), (12.0, 1, 2), (9.0, 2, 2)])
+def test_hopeless_fixed_choices_are_left_out_sooner_where_they_were_chosen(seconds, here, elsewhere):
     def told(part):
-        return 100.0 if part.labels["planner"] == "full" else quickest(part)
+        return seconds if part.labels["planner"] == "full" else quickest(part)
 
     parts, _ = played(told, seeds=(0,))
     fixed = [part.labels for part in parts.values() if part.labels["group"] == "fixed"]
-    assert {row["planner"] for row in fixed if row["place"] == "skew-0"} == {"random-1", "full"}
-    assert {row["planner"] for row in fixed if row["place"] == "1-mhz"} == {"random-1"}
+    for place, count in (("skew-0", here), ("1-mhz", elsewhere)):
+        assert len({row["planner"] for row in fixed if row["place"] == place}) == count
 
 
 def test_fastest_runs_for_as_many_seconds_as_full_took_to_converge(study):

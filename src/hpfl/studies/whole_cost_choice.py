@@ -13,8 +13,8 @@ from hpfl.studies.whole_cost_ways import Contender, CostWay, contenders, develop
 
 SHORTLIST = 4
 """So many ways of a contender are tried on every development seed; of a fixed choice's steps half as many."""
-HOPELESS = 4.0
-"""At places where nothing is chosen, fixed choices are left out that took as many times the best one's seconds."""
+HOPELESS, ELSEWHERE = 2.5, 4.0
+"""Fixed choices are left out that took as many times the best one's seconds where they were chosen; other places."""
 
 Merit = tuple[float, float, float]
 
@@ -97,11 +97,9 @@ def development_parts(place: CostPlace, seed: int) -> Iterator[StudyPart]:
 
 def worth_while(place: CostPlace, known: Development, choices: Mapping[Contender, CostWay]) -> dict[Contender, CostWay]:
     """The choices without those fixed ones that took far longer than the best where they were chosen."""
-    if place.develops:
-        return dict(choices)
     fixed = {one: known.merit(place, way) for one, way in choices.items() if one.group == "fixed"}
     arrived = [found[1] for found in fixed.values() if found[0] == 0]
-    most = HOPELESS * min(arrived, default=float("inf"))
+    most = (HOPELESS if place.develops else ELSEWHERE) * min(arrived, default=float("inf"))
     return {one: way for one, way in choices.items() if one not in fixed or _within(fixed[one], most)}
 
 
