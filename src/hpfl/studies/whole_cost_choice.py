@@ -99,7 +99,9 @@ def worth_while(place: CostPlace, known: Development, choices: Mapping[Contender
     """The choices without those fixed ones that took far longer than the best where they were chosen."""
     fixed = {one: known.merit(place, way) for one, way in choices.items() if one.group == "fixed"}
     arrived = [found[1] for found in fixed.values() if found[0] == 0]
-    most = (HOPELESS if place.develops else ELSEWHERE) * min(arrived, default=float("inf"))
+    if not arrived:
+        return dict(choices)
+    most = (HOPELESS if place.develops else ELSEWHERE) * min(arrived)
     return {one: way for one, way in choices.items() if one not in fixed or _within(fixed[one], most)}
 
 
