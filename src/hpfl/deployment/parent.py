@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Protocol
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.attendance import Attendance
 from hpfl.deployment.checks import CheckedSketch, check_speaker
 from hpfl.deployment.collecting import Collecting
 from hpfl.deployment.deliveries import Held
@@ -20,6 +22,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings
+from hpfl.deployment.usual_seconds import Patience
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Arrival, Tag, VectorSpec, encode
 
@@ -81,12 +84,16 @@ class ParentSide:
         ways: ParentWays,
         *,
         at_once: int,
+        share: float = 1.0,
     ) -> None:
         self.name = settings.name
         self.run = ""
         self.at_once = at_once
         self.roster = roster
         self.metrics = Metrics()
+        timing = settings.timing
+        patience = Patience(least_s=timing.least_wait_s, slowest=timing.slowest, share=share)
+        self.attendance = Attendance(time.monotonic, self._noted, patience=patience, quorum=timing.quorum)
         self.model: NamedModel | None = None
         self.steps = StepLog(experiment.spec)
         self.sent: dict[int, Child] = {}
@@ -248,6 +255,14 @@ class ParentSide:
                 self._declined(child, tag, frame.refusal.code)
             case _:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
+
+    def _noted(self, event: str, number: int, why: str) -> None:
+        """Say and count what attendance has found."""
+        name = next((name for name, one in self.roster.items() if one == number), str(number))
+        if event == "missed":
+            self.metrics.misses.inc()
+        log(f"child {event}", level=logging.WARNING, child=name, why=why)
+        self.metrics.left_out.set(len(self.attendance.left_out()))
 
     def _declined(self, child: Child, tag: Tag, code: str) -> None:
         """A child computes nothing usable on the model, has no update for an order, or has not got the model."""
