@@ -99,20 +99,20 @@ class ParentSide:
         self.evaluating: Evaluating | None = None
         self._settings = settings
         self._ways = ways
-        self._opening = Opening(self.attendance, settings.timing, lambda: len(self.roster))
+        self.opening = Opening(
+            self.attendance,
+            settings.timing,
+            there=lambda: len(self.hub.children.keys() - self.gathering.vacant),
+            expected=lambda: len(self.roster),
+            resumed=lambda: self.model is not None and self.model.tag.round > 0,
+        )
         self._columns = experiment.columns
         self.hub = Hub(self, roster, fingerprint=experiment.fingerprint, limits=settings.limits, metrics=self.metrics)
 
     async def start(self) -> int:
         """Listen for children; the port."""
-        self._opening.start()
+        self.opening.start()
         return await self.hub.start(self._settings.listen, self._settings.tls)
-
-    @property
-    def is_early(self) -> bool:
-        """Whether children that are not there, or have nobody to compute for them, may still be on their way."""
-        there = len(self.hub.children.keys() - self.gathering.vacant)
-        return self._opening.is_early(there, resumed=self.model is not None and self.model.tag.round > 0)
 
     def hand_out(self, children: list[Child]) -> None:
         """Send the current model, unless there is a newer one before it is a child's turn; or the steps to it.
@@ -281,6 +281,9 @@ class ParentSide:
         if code in UNUSABLE and self.gathering.tag is not None:
             if about_current:  # of an older model it is no longer asked
                 self.gathering.give_up(child.number)
+        elif code == "late" and about_current:
+            self.sketches.renew(child.number)
+            self.gathering.expects(child.number)
         elif self.collecting.awaits(tag, child.number):
             self.collecting.give_up(child.number)
             self._ways.declined(self, child)
