@@ -13,6 +13,7 @@ from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
+from hpfl.deployment.orders import planned_s_of
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.waiting import asked_until
@@ -65,6 +66,7 @@ class Cloud:
         if side.model is not model:
             side.model = model
             side.gathering.turn_to(model.tag)
+            side.sketches.restart()
             side.sent.clear()
 
     def accept_only(self, allowed: Mapping[int, Tag]) -> None:
@@ -76,11 +78,9 @@ class Cloud:
         side, gathering = self._side, self._side.gathering
         gathering.drop_invalid()
         within_s, waited_s = self._timing.compute_s, 0.0
-        while not await asked_until(
-            self._all_ready, gathering.changed, within_s, lambda: side.ask_again(self._owing())
-        ):
+        while not await asked_until(self._all_ready, gathering.changed, within_s, lambda: side.ask_again(_owing(side))):
             waited_s += within_s
-            if gathering.held:
+            if _ready(side):
                 break  # whoever is not ready by now is left out
             if waited_s >= self._timing.patience_s:
                 nobody = NobodyError(f"no edge had an update for {waited_s:.0f} s")
@@ -88,27 +88,25 @@ class Cloud:
             side.sent.clear()  # an answer may have been lost: ask again
         if self.stopping.is_set():
             raise StoppedError
-        held = {edge: held for edge, held in gathering.held.items() if edge in self.hub.children}
+        side.sketches.close([child.number for child in _owing(side)], len(side.waited_for()))
+        held = {edge: gathering.held[edge] for edge in sorted(_ready(side))}
         if not held and gathering.all_failed(side.roster.values()):  # one that is away may yet
             raise _diverged(gathering.tag)
         return held
 
-    def _owing(self) -> list[Child]:
-        answered = self._side.gathering.held.keys() | self._side.gathering.failed
-        return [child for edge, child in self.hub.children.items() if edge not in answered]
-
     def _all_ready(self) -> bool:
-        """Whether all edges that are there have answered; those that were not sent the model are sent it."""
+        """Whether all edges that are worth it have answered; those that were not sent the model are sent it."""
         if self.stopping.is_set():
             return True
         side, children = self._side, self.hub.children
         holds_nothing = [child for edge, child in children.items() if edge not in side.gathering.held]
         side.hand_out([child for child in holds_nothing if side.sent.get(child.number) is not child])
-        there = set(children)
-        ready = there & side.gathering.held.keys()
-        if not ready and not side.gathering.all_failed(side.roster.values()):
+        if side.opening.is_early():
             return False
-        return bool(there) and there == ready | (there & side.gathering.failed) and not side.is_early
+        if not _ready(side):
+            return bool(children) and side.gathering.all_failed(side.roster.values())
+        owing = [child.number for child in _owing(side)]
+        return not owing or side.sketches.is_over(owing, len(side.waited_for()))
 
     async def execute(
         self, orders: Mapping[int, tuple[Tag, Any]], deadline_s: float, *, coding: int = 0
@@ -121,12 +119,22 @@ class Cloud:
         self._ways.coding = coding
         tags = {edge: tag.by(self._side.name) for edge, (tag, _) in orders.items()}
         asked = {edge: order for edge, (_, order) in orders.items()}
-        await self._side.collect(asked, tags, at_once=max(len(asked), 1), within_s=deadline_s)
+        planned_s = {edge: planned_s_of(self._timing, order) for edge, order in asked.items()}
+        at_once = max(len(asked), 1)
+        await self._side.collect(asked, tags, at_once=at_once, within_s=deadline_s, planned_s=planned_s)
         return delivered
 
-    def is_waiting_for(self, edge: int) -> bool:
-        """Whether an edge has been asked for its update and may still deliver it."""
-        return self._side.collecting.is_open_for(edge)
+    def state_of(self, edge: int) -> str:
+        """What an edge is doing, in a word or two."""
+        side, held = self._side, self.held.get(edge)
+        if edge not in self.hub.children:
+            return "absent"
+        if side.attendance.is_left_out(edge):
+            return "left out"
+        if edge in side.gathering.vacant:
+            return "without UEs"
+        uploading = held is not None and side.collecting.is_open_for(edge)
+        return "uploading" if uploading else "ready" if held else "computing"
 
     async def broadcast(self, edges: list[int], steps: Iterable[ModelStep] = (), *, after_s: float = 0.0) -> None:
         """Send the current model to edges, whose updates are spent; the steps to it to those that lack no more.
@@ -150,6 +158,17 @@ class Cloud:
         if completed:
             await self._side.farewell(pb.Stop(reason="the run is over", completed=True))
         await self.hub.stop()
+
+
+def _owing(side: ParentSide) -> list[Child]:
+    """The edges that are there and worth waiting for, and have not answered."""
+    answered = side.gathering.held.keys() | side.gathering.failed | side.gathering.vacant
+    return [side.hub.children[edge] for edge in side.waited_for() - answered]
+
+
+def _ready(side: ParentSide) -> set[int]:
+    """The edges that are there, not left out, and have an update."""
+    return side.waited_for() & side.gathering.held.keys()
 
 
 def _diverged(tag: Tag | None) -> DivergedError:

@@ -1,7 +1,7 @@
 """What UEs report of a model: losses and accuracies on their own data, a few numbers each, nothing of the data."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from hpfl.learning.metrics import LOSS_COLUMNS
 
 
 class Evaluating:
-    """Figures by UE, as children report them, in the order of the experiment's `columns`."""
+    """Figures by UE, as children report them, in the order of the experiment's `columns`; who reports is `told`."""
 
-    def __init__(self, tag: Tag, columns: tuple[str, ...]) -> None:
-        self.tag, self._width = tag, len(columns)
+    def __init__(self, tag: Tag, columns: tuple[str, ...], told: Callable[[int], object] = id) -> None:
+        self.tag, self._width, self._told = tag, len(columns), told
         self.figures: dict[int, FloatArray] = {}
         self.heard: set[int] = set()
         self.changed = asyncio.Event()
@@ -31,6 +31,7 @@ class Evaluating:
             raise RefusedError("identity", "figures came for UEs that are not this child's")
         rows = as_numbers(message.values, count=self._width * len(message.ue)).reshape(-1, self._width)
         self.heard.add(child)
+        self._told(child)
         self.changed.set()
         if np.isinf(rows).any() or np.isnan(rows[:, : len(LOSS_COLUMNS)]).any():
             raise RefusedError("nonfinite", "figures came with an infinite or undefined loss")

@@ -47,10 +47,19 @@ class TimingSettings(Section):
     """How long who waits for whom."""
 
     gather_s: float = key(60.0, "after a start, how long to wait for children that are not there yet", unit="s", ge=0)
+    settle_s: float = key(
+        2.0,
+        "where a run goes on and a quorum is back, how long after the last one came or went it does",
+        unit="s",
+        ge=0,
+    )
     compute_s: float = key(120.0, "how long to wait for children to compute on a new model", unit="s", gt=0)
     deadline_factor: float = key(2.0, "a deadline is this many times the planned seconds, plus the slack", ge=1)
     deadline_slack_s: float = key(5.0, "seconds added to every deadline", unit="s", ge=0)
     evaluate_s: float = key(120.0, "how long to wait for UEs to evaluate a model", unit="s", gt=0)
+    quorum: float = key(0.5, "share of the children that must have answered before a learnt wait may end", ge=0, le=1)
+    least_wait_s: float = key(1.0, "no learnt wait is shorter than this", unit="s", gt=0)
+    slowest: float = key(10.0, "a child is waited for at most this many times what children usually take", ge=1)
     retry_s: float = key(5.0, "longest pause between attempts to reach the parent", unit="s", gt=0)
     patience_s: float = key(600.0, "how long a cloud without any edge waits before it gives up", unit="s", gt=0)
 
