@@ -91,7 +91,7 @@ class Cloud:
         held = {edge: held for edge, held in gathering.held.items() if edge in self.hub.children}
         if not held and gathering.all_failed(side.roster.values()):  # one that is away may yet
             raise _diverged(gathering.tag)
-        return held
+        return self._ways.trusted(held)
 
     def _owing(self) -> list[Child]:
         answered = self._side.gathering.held.keys() | self._side.gathering.failed

@@ -61,7 +61,7 @@ class EdgeUes:
                 lambda: side.ask_again(self._owing(gathering, only)),
             )
             if complete or gathering.held or only is not None:  # whoever has not computed by now is left out
-                return {ue: held.sketch for ue, held in sorted(gathering.held.items())}
+                return self.ways.trusted({ue: held.sketch for ue, held in sorted(gathering.held.items())})
 
     def _owing(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
         there = self.hub.children
@@ -76,12 +76,17 @@ class EdgeUes:
         return only is not None or not self.side.is_early
 
     async def collected(
-        self, tag: Tag, plan: Mapping[int, UePlan], samples: Mapping[int, int], asked: Any, *, within_s: float
+        self,
+        tag: Tag,
+        plan: Mapping[int, UePlan],
+        announced: Mapping[int, CheckedSketch],
+        asked: Any,
+        *,
+        within_s: float,
     ) -> dict[int, float]:
         """Let the UEs in a plan deliver as their edge was `asked` to, into `combined`; the seconds each took.
 
-        Who is late is left out. `samples` is how many were announced for each UE: an update that comes with another
-        number is refused.
+        Who is late is left out. Another update than the one `announced`, or one with other samples, is refused.
         """
         slots = self.side.at_once
         crowd = min(1.0, slots / max(len(plan), 1))  # several waves, each faster: together as long as planned
@@ -95,7 +100,7 @@ class EdgeUes:
             )
             for ue, one in plan.items()
         }
-        self.ways.begin(samples, asked.coding)
+        self.ways.begin(announced, asked.coding)
         tags = dict.fromkeys(self.side.roster.values(), tag.by(self.side.name))
         return await self.side.collect(orders, tags, at_once=slots, within_s=within_s)
 

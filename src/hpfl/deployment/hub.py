@@ -28,7 +28,10 @@ _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"
 
 @dataclass(eq=False)
 class Child:
-    """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold."""
+    """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold.
+
+    It was handed a model to compute on at `handed_s` of the event loop's clock.
+    """
 
     name: str
     number: int
@@ -37,6 +40,7 @@ class Child:
     refusals: int = 0
     asked_again: bool = False
     model: bytes = b""
+    handed_s: float = 0.0
 
 
 class Parent(Protocol):

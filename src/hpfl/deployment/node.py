@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,8 +14,11 @@ from hpfl.deployment.checks import Bounds
 from hpfl.deployment.logs import LOGGER, log
 from hpfl.deployment.node_parts import make_node_task, sketch_width, vector_spec
 from hpfl.deployment.settings import NodeSettings
+from hpfl.deployment.sketch_check import SketchCheck, coding_errors
 from hpfl.deployment.update_format import UpdateFormat
 from hpfl.learning import columns_of
+from hpfl.rng import Streams
+from hpfl.training.sketch import make_projection
 
 
 class Background:
@@ -75,11 +79,25 @@ class SharedWork:
         self.sending = sending_of(self.config, self.task, torch.device("cpu"))
         self.foretold = foretold_chains(self.config, self.sending)
         self.updates = UpdateFormat(self.spec, self.sending, self.config.network.backhaul)
-        self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
+        limits = settings.limits
+        self.bounds = Bounds(
+            update_norm=limits.update_norm,
+            num_samples=limits.num_samples,
+            norm_ratio=limits.norm_ratio,
+            sample_ratio=limits.sample_ratio,
+            share=limits.share,
+        )
         self.sketch_width = sketch_width(self.config)
         self.metrics = metrics_of(self.config)
         self.columns = columns_of(self.metrics)
         self.edge_settings = edge_settings(self.config, memory_gb=self.config.learning.memory_gb)
+
+    @cached_property
+    def sketches(self) -> SketchCheck:
+        """How a parent checks updates against the sketches that announced them."""
+        streams, backhaul = Streams(self.config.training.seed), self.config.network.backhaul
+        projection = make_projection(self.spec.length, streams, width=self.sketch_width)
+        return SketchCheck.of(projection, coding_errors(self.sending, streams, backhaul=backhaul))
 
     def weight(self, num_samples: int) -> float:
         """A member's weight in a mean: all alike, or by samples."""

@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
+
+import numpy as np
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import CheckedSketch, check_speaker
@@ -17,7 +20,7 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep, StepLog, step_frames
 from hpfl.deployment.named_model import NamedModel, model_of
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.refusal import UNUSABLE, RefusedError
+from hpfl.deployment.refusal import LIES, UNUSABLE, RefusedError
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings
 from hpfl.deployment.waiting import until
@@ -91,8 +94,7 @@ class ParentSide:
         self.steps = StepLog(experiment.spec)
         self.sent: dict[int, Child] = {}
         self.gathering = Gathering()
-        self._accept = partial(ways.accept, self)
-        self.collecting = Collecting({}, self._accept)
+        self.collecting = Collecting({}, self._taken)
         self.evaluating: Evaluating | None = None
         self._settings = settings
         self._ways = ways
@@ -120,10 +122,11 @@ class ParentSide:
         if model is None:
             return
         self.sent.update({child.number: child for child in children})
+        now_s = asyncio.get_running_loop().time()
         behind: dict[tuple[ModelStep, ...], list[Child]] = {}
         for child in children:
             steps = self.steps.between(child.model, model.tag.base) if child.model else ()
-            child.asked_again = child.asked_again or bool(steps)
+            child.asked_again, child.handed_s = child.asked_again or bool(steps), now_s
             behind.setdefault(steps, []).append(child)
         for steps, some in behind.items():
             frames = step_frames(model.tag, steps) if steps else model.frames(pb.TRAIN)
@@ -144,7 +147,7 @@ class ParentSide:
 
         `tags` name what an update must be about, also those of children that are not asked this time.
         """
-        collecting = self.collecting = Collecting(tags, self._accept)
+        collecting = self.collecting = Collecting(tags, self._taken)
         turn = asyncio.Semaphore(at_once)
 
         async def one(number: int) -> None:
@@ -197,7 +200,7 @@ class ParentSide:
             if not hello.visitor:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
-        sketch = self._ways.checked(child, hello.sketch)
+        sketch = self._believed(child, hello.sketch)
         child.model = model_of(tag)
         self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
         return tag.by(self.name)
@@ -237,7 +240,7 @@ class ParentSide:
             case "sketch":
                 check_speaker(tag, name=child.name, run=self.run)
                 self.gathering.check(child.number, tag)
-                self.gathering.take(child.number, Held(tag, self._ways.checked(child, frame.sketch)))
+                self.gathering.take(child.number, Held(tag, self._believed(child, frame.sketch)))
                 child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
@@ -248,6 +251,27 @@ class ParentSide:
                 self._declined(child, tag, frame.refusal.code)
             case _:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
+
+    def _believed(self, child: Child, sketch: Any) -> CheckedSketch:
+        """A sketch that is sound; it took no longer than the child has had for it, whatever it says."""
+        with self._no_lies(child.number):
+            checked = self._ways.checked(child, sketch)
+        waited_s = asyncio.get_running_loop().time() - child.handed_s if child.handed_s else np.inf
+        return replace(checked, took_s=min(checked.took_s, waited_s, self._settings.timing.compute_s))
+
+    @contextmanager
+    def _no_lies(self, number: int) -> Iterator[None]:
+        """Whoever breaks a rule that no honest child breaks is not waited for."""
+        try:
+            yield
+        except RefusedError as error:
+            if error.code in LIES:
+                self.gathering.give_up(number)
+            raise
+
+    def _taken(self, number: int, arrival: Arrival) -> None:
+        with self._no_lies(number):
+            self._ways.accept(self, number, arrival)
 
     def _declined(self, child: Child, tag: Tag, code: str) -> None:
         """A child computes nothing usable on the model, has no update for an order, or has not got the model."""
