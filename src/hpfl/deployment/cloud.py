@@ -47,6 +47,10 @@ class Cloud:
         """The updates of the newest round in the order of arrival."""
         return self._ways.delivered
 
+    def is_left_out(self, edge: int) -> bool:
+        """Whether rounds go on without an edge, for it did not answer."""
+        return self._side.attendance.is_left_out(edge)
+
     async def start(self) -> int:
         """Listen for edges; the port."""
         return await self._side.start()

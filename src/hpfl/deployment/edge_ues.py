@@ -40,7 +40,7 @@ class EdgeUes:
         slots = max(int(settings.limits.buffer_mb * 1e6 // experiment.spec.nbytes), _LEAST_SLOTS)
         roster = ue_roster(settings.ues, experiment.config, settings.number)
         self.ways = FromUes(experiment, len(roster))
-        self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots)
+        self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots, share=SOONER)
         self.hub = self.side.hub
         self._timing = settings.timing
 

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
-
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.attendance import Attendance
+from hpfl.deployment.believing import in_the_time_it_had, struck
 from hpfl.deployment.checks import CheckedSketch, check_speaker
 from hpfl.deployment.collecting import Collecting
 from hpfl.deployment.deliveries import Held
@@ -20,9 +20,10 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep, StepLog, step_frames
 from hpfl.deployment.named_model import NamedModel, model_of
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.refusal import LIES, UNUSABLE, RefusedError
+from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings
+from hpfl.deployment.usual_seconds import Patience
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Arrival, Tag, VectorSpec, encode
 
@@ -84,17 +85,22 @@ class ParentSide:
         ways: ParentWays,
         *,
         at_once: int,
+        share: float = 1.0,
     ) -> None:
         self.name = settings.name
         self.run = ""
         self.at_once = at_once
         self.roster = roster
         self.metrics = Metrics()
+        timing = settings.timing
+        patience = Patience(least_s=timing.least_wait_s, slowest=timing.slowest, share=share)
+        self.attendance = Attendance(time.monotonic, self._noted, patience=patience, quorum=timing.quorum)
         self.model: NamedModel | None = None
         self.steps = StepLog(experiment.spec)
         self.sent: dict[int, Child] = {}
         self.gathering = Gathering()
-        self.collecting = Collecting({}, self._taken)
+        self._accept = partial(ways.accept, self)
+        self.collecting = Collecting({}, self._accept)
         self.evaluating: Evaluating | None = None
         self._settings = settings
         self._ways = ways
@@ -147,7 +153,7 @@ class ParentSide:
 
         `tags` name what an update must be about, also those of children that are not asked this time.
         """
-        collecting = self.collecting = Collecting(tags, self._taken)
+        collecting = self.collecting = Collecting(tags, self._accept)
         turn = asyncio.Semaphore(at_once)
 
         async def one(number: int) -> None:
@@ -200,7 +206,9 @@ class ParentSide:
             if not hello.visitor:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
-        sketch = self._believed(child, hello.sketch)
+        with struck(self.attendance, number):
+            sketch = self._ways.checked(child, hello.sketch)
+        sketch = in_the_time_it_had(sketch, child, self._settings.timing.compute_s)
         child.model = model_of(tag)
         self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
         return tag.by(self.name)
@@ -229,7 +237,8 @@ class ParentSide:
 
     def take_vector(self, child: Child, arrival: Arrival) -> None:
         """A child's update."""
-        self.collecting.take(child.number, arrival)
+        with struck(self.attendance, child.number):
+            self.collecting.take(child.number, arrival)
 
     def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
         """A child's sketch, figures of UEs, a request for the model, or that there is no update."""
@@ -240,7 +249,10 @@ class ParentSide:
             case "sketch":
                 check_speaker(tag, name=child.name, run=self.run)
                 self.gathering.check(child.number, tag)
-                self.gathering.take(child.number, Held(tag, self._believed(child, frame.sketch)))
+                with struck(self.attendance, child.number):
+                    checked = self._ways.checked(child, frame.sketch)
+                checked = in_the_time_it_had(checked, child, self._settings.timing.compute_s)
+                self.gathering.take(child.number, Held(tag, checked))
                 child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
@@ -252,26 +264,13 @@ class ParentSide:
             case _:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
 
-    def _believed(self, child: Child, sketch: Any) -> CheckedSketch:
-        """A sketch that is sound; it took no longer than the child has had for it, whatever it says."""
-        with self._no_lies(child.number):
-            checked = self._ways.checked(child, sketch)
-        waited_s = asyncio.get_running_loop().time() - child.handed_s if child.handed_s else np.inf
-        return replace(checked, took_s=min(checked.took_s, waited_s, self._settings.timing.compute_s))
-
-    @contextmanager
-    def _no_lies(self, number: int) -> Iterator[None]:
-        """Whoever breaks a rule that no honest child breaks is not waited for."""
-        try:
-            yield
-        except RefusedError as error:
-            if error.code in LIES:
-                self.gathering.give_up(number)
-            raise
-
-    def _taken(self, number: int, arrival: Arrival) -> None:
-        with self._no_lies(number):
-            self._ways.accept(self, number, arrival)
+    def _noted(self, event: str, number: int, why: str) -> None:
+        """Say and count what attendance has found."""
+        name = next((name for name, one in self.roster.items() if one == number), str(number))
+        if event == "missed":
+            self.metrics.misses.inc()
+        log(f"child {event}", level=logging.WARNING, child=name, why=why)
+        self.metrics.left_out.set(len(self.attendance.left_out()))
 
     def _declined(self, child: Child, tag: Tag, code: str) -> None:
         """A child computes nothing usable on the model, has no update for an order, or has not got the model."""

@@ -56,6 +56,9 @@ class TimingSettings(Section):
     deadline_factor: float = key(2.0, "a deadline is this many times the planned seconds, plus the slack", ge=1)
     deadline_slack_s: float = key(5.0, "seconds added to every deadline", unit="s", ge=0)
     evaluate_s: float = key(120.0, "how long to wait for UEs to evaluate a model", unit="s", gt=0)
+    quorum: float = key(0.5, "share of the children that must have answered before a learnt wait may end", ge=0, le=1)
+    least_wait_s: float = key(1.0, "no learnt wait is shorter than this", unit="s", gt=0)
+    slowest: float = key(10.0, "a child is waited for at most this many times what children usually take", ge=1)
     retry_s: float = key(5.0, "longest pause between attempts to reach the parent", unit="s", gt=0)
     patience_s: float = key(600.0, "how long a cloud without any edge waits before it gives up", unit="s", gt=0)
 
