@@ -66,7 +66,8 @@ class EdgeUes:
     def _owing(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
         there = self.hub.children
         wanted = there.keys() if only is None else only & there.keys()
-        return [there[number] for number in wanted - gathering.held.keys() - gathering.failed]
+        out = self.side.attendance.left_out()
+        return [there[number] for number in wanted - gathering.held.keys() - gathering.failed - out]
 
     def _complete(self, gathering: Gathering, only: set[int] | None) -> bool:
         there = self.hub.children.keys()

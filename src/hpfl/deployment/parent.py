@@ -271,6 +271,7 @@ class ParentSide:
             self.metrics.misses.inc()
         log(f"child {event}", level=logging.WARNING, child=name, why=why)
         self.metrics.left_out.set(len(self.attendance.left_out()))
+        self.gathering.changed.set()  # who is left out is waited for no longer
 
     def _declined(self, child: Child, tag: Tag, code: str) -> None:
         """A child computes nothing usable on the model, has no update for an order, or has not got the model."""
