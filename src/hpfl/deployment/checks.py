@@ -55,15 +55,11 @@ class CheckedSketch:
         return replace(self, values=self.values * scale, noise=self.noise * scale**2, scale=scale)
 
 
-def check_hello(hello: Any, *, fingerprint: str, tag: Tag, name: str) -> None:
-    """Refuse other protocols, other configurations and borrowed names."""
+def check_hello(hello: Any, *, tag: Tag, name: str) -> None:
+    """Refuse other protocols and borrowed names."""
     if hello.version != VERSION:
         raise RefusedError("version", f"protocol version {hello.version} came, wanted {VERSION}")
     check_name(tag, name=name)
-    if hello.fingerprint != fingerprint:
-        raise RefusedError(
-            "configuration", f"{name} runs configuration {hello.fingerprint!r}, here it is {fingerprint!r}"
-        )
 
 
 def check_name(tag: Tag, *, name: str) -> None:

@@ -105,8 +105,8 @@ class ParentSide:
         self._settings = settings
         self._ways = ways
         self._gather_until_s = 0.0
-        self._columns = experiment.columns
-        self.hub = Hub(self, roster, fingerprint=experiment.fingerprint, limits=settings.limits, metrics=self.metrics)
+        self._columns, self._ranges = experiment.columns, experiment.ranges
+        self.hub = Hub(self, roster, shapes=experiment.shapes, limits=settings.limits, metrics=self.metrics)
 
     async def start(self) -> int:
         """Listen for children; the port."""
@@ -181,7 +181,7 @@ class ParentSide:
         self, model: NamedModel, *, within_s: float, is_over: Callable[[], bool] = lambda: False
     ) -> dict[int, Any]:
         """Every UE's figures of a model, as far as they come in time and those who were asked stay."""
-        evaluating = self.evaluating = Evaluating(model.tag, self._columns)
+        evaluating = self.evaluating = Evaluating(model.tag, self._columns, self._ranges)
         asked = dict(self.hub.children)
         self.hub.send_all(model.frames(pb.EVALUATE), list(asked.values()), at_once=self.at_once)
 
