@@ -12,6 +12,9 @@ from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Tag, as_numbers
 from hpfl.learning.metrics import LOSS_COLUMNS
 
+_ROUNDING = 1e-4
+"""How far above its range a mean in float32 may be."""
+
 
 class Evaluating:
     """Figures by UE, as children report them, in the order of the experiment's `columns`, each within its range."""
@@ -35,7 +38,7 @@ class Evaluating:
         self.changed.set()
         if np.isinf(rows).any() or np.isnan(rows[:, : len(LOSS_COLUMNS)]).any():
             raise RefusedError("nonfinite", "figures came with an infinite or undefined loss")
-        outside = (rows < self._least) | (rows > self._largest)
+        outside = (rows < self._least - _ROUNDING) | (rows > self._largest + _ROUNDING)
         if outside.any():
             row, at = np.argwhere(outside)[0]
             raise RefusedError(
