@@ -68,10 +68,10 @@ class Attendance:
         patience: Patience = Patience(),  # noqa: B008 (frozen)
         quorum: float = 0.5,
     ) -> None:
-        self._clock = clock
+        self.clock = clock
         self._tell = tell
         self._quorum = quorum
-        self._least_s = patience.least_s
+        self._rule = patience
         self._usual: dict[Question, UsualSeconds] = {
             "sketch": UsualSeconds(patience),
             "update": UsualSeconds(patience),
@@ -82,9 +82,16 @@ class Attendance:
         self._strikes: dict[int, int] = {}
 
     def took(self, number: int, seconds: float, question: Question = "sketch") -> None:
-        """An answer came after so long, in time or late: later waits are learnt from it."""
-        self._usual[question].add(number, max(seconds, 0.0))
-        self.answered(number, question)
+        """An answer came after so long, in time or late: later waits are learnt from it.
+
+        Whoever again and again takes many times as long as is usual is left out as if it had not answered.
+        """
+        usual, seconds = self._usual[question], max(seconds, 0.0)
+        usual.add(number, seconds)
+        if usual.is_slow(seconds):
+            self._dragged(number, question, seconds - usual.typical_s())
+        else:
+            self.answered(number, question)
 
     def answered(self, number: int, question: Question = "sketch") -> None:
         """An answer came; who was left out and asked again since is let in."""
@@ -93,7 +100,7 @@ class Attendance:
             seat.let_in()
             self._tell("let in again", number, f"it answers ({question})")
         elif not seat.is_out:
-            seat.forgive(question, self._clock())
+            seat.forgive(question, self.clock())
 
     def missed(self, number: int, why: str, question: Question = "sketch", *, cost_s: float = 0.0) -> None:
         """A child did not answer, and others waited for it in vain for so long; after a few misses it is left out."""
@@ -103,9 +110,7 @@ class Attendance:
         seat.misses[question] = seat.misses.get(question, 0.0) + 1.0
         seat.cost_s += cost_s
         self._tell("missed", number, why)
-        if seat.misses[question] >= _OUT_AT:
-            seat.leave_out(self._clock(), max(_PRICE * seat.cost_s, self._least_s))
-            self._tell("left out", number, why)
+        self._judge(number, seat, question, why)
 
     def strike(self, number: int, why: str) -> None:
         """A child did what no honest one does: it is left out of everything at once, each time for twice as long."""
@@ -113,7 +118,7 @@ class Attendance:
         pause_s = _STRIKE_S * 2.0 ** min(before - 1, _MOST_DOUBLINGS)
         for seat in (self._seat(number, "sketch"), self._seat(number, "figures")):
             seat.times_out = 0
-            seat.leave_out(self._clock(), pause_s)
+            seat.leave_out(self.clock(), pause_s)
         self._tell("left out", number, why)
 
     def is_left_out(self, number: int, question: Question = "sketch") -> bool:
@@ -128,14 +133,14 @@ class Attendance:
     def is_due(self, number: int, question: Question = "sketch") -> bool:
         """Whether a child that is left out may be asked again, without waiting for it."""
         seat = self._seat(number, question)
-        return seat.is_out and self._clock() >= seat.until_s
+        return seat.is_out and self.clock() >= seat.until_s
 
     def probed(self, number: int, question: Question = "sketch") -> None:
         """A child that is left out was asked again; if it does not answer, the next time is twice as far away."""
         seat = self._seat(number, question)
         seat.probed = True
         seat.pause_s = min(2.0 * seat.pause_s, _LONGEST_OUT_S)
-        seat.until_s = self._clock() + seat.pause_s
+        seat.until_s = self.clock() + seat.pause_s
 
     def patience_s(self, numbers: Iterable[int], limit_s: float, question: Question = "sketch") -> float:
         """How long to wait for these children from when they were asked: as learnt, never above the limit."""
@@ -146,6 +151,19 @@ class Attendance:
     def quorum_of(self, count: int) -> int:
         """How many of so many children must have answered before a learnt wait may end."""
         return max(math.ceil(self._quorum * count), 1)
+
+    def _dragged(self, number: int, question: Question, cost_s: float) -> None:
+        self.answered(number, question)
+        seat = self._seat(number, question)
+        if not seat.is_out:
+            seat.misses[question] = seat.misses.get(question, 0.0) + _FORGIVEN + self._rule.drag
+            seat.cost_s += cost_s
+            self._judge(number, seat, question, f"its answers ({question}) take {self._rule.slowest:g} times the usual")
+
+    def _judge(self, number: int, seat: _Seat, question: Question, why: str) -> None:
+        if seat.misses[question] >= _OUT_AT:
+            seat.leave_out(self.clock(), max(_PRICE * seat.cost_s, self._rule.least_s))
+            self._tell("left out", number, why)
 
     def _seat(self, number: int, question: Question) -> _Seat:
         return self._seats[question].setdefault(number, _Seat())

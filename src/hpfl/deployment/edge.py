@@ -67,6 +67,7 @@ class Edge:
         self._coder = Coder.of(experiment, BY_EDGE, settings.number, settings.state)
         self._finished: Finished | None = None
         self._collected_s = 0.0
+        self._vacant: Tag | None = None
 
     async def start(self) -> int:
         """Listen for UEs; the port."""
@@ -86,17 +87,20 @@ class Edge:
     # what the child's side asks for
 
     def attached(self) -> None:
-        """Ask for the global model as long as there are visitors."""
+        """Ask for the global model as long as there are visitors; say again that no UE is here, where none is."""
+        if self._vacant is not None:
+            self._say_vacant(self._vacant)
         self.up.link.background.start("visits", self._pass_on_visits())
 
     def turned(self) -> None:
         """Stop collecting for the model before; what came is of no use."""
         self.up.uploads.cancel()
-        self._base = self._finished = None
+        self._base = self._finished = self._vacant = None
 
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Let the UEs compute on a new model; the mean of their sketches."""
-        sketches = await self.ues.sketched(tag, vector)
+        sketches = await self.ues.sketched(tag, vector, vacant=lambda: self._say_vacant(tag))
+        self._vacant = None
         if not sketches:
             raise RefusedError("nonfinite", "no UE computes a usable update on that model")
         values, weight = mean_sketch(sketches.values())
@@ -113,6 +117,11 @@ class Edge:
             took_s=max(sketch.took_s for sketch in sketches.values()),
             noise=numbers(noise),
         )
+
+    def _say_vacant(self, tag: Tag) -> None:
+        """Nobody waits for an edge that has no UE to compute for it; its sketch follows once one has come."""
+        self._vacant = tag
+        self.up.link.background.start("vacant", self.up.link.decline(tag, "empty", "no UE is here that computes"))
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The mean of what the UEs of an order deliver; what was collected before is sent again as it is.

@@ -1,7 +1,7 @@
 """What UEs report of a model: losses and accuracies on their own data, a few numbers each, nothing of the data."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,19 @@ _ROUNDING = 1e-4
 
 
 class Evaluating:
-    """Figures by UE, as children report them, in the order of the experiment's `columns`, each within its range."""
+    """Figures by UE, as children report them, in the order of the experiment's `columns`, each within its range.
 
-    def __init__(self, tag: Tag, columns: tuple[str, ...], ranges: Sequence[tuple[float, float]]) -> None:
-        self.tag, self._columns = tag, columns
+    Who reports is `told`.
+    """
+
+    def __init__(
+        self,
+        tag: Tag,
+        columns: tuple[str, ...],
+        ranges: Sequence[tuple[float, float]],
+        told: Callable[[int], object] = id,
+    ) -> None:
+        self.tag, self._columns, self._told = tag, columns, told
         self._least, self._largest = np.array(ranges, dtype=np.float64).T
         self.figures: dict[int, FloatArray] = {}
         self.heard: set[int] = set()
@@ -35,6 +44,7 @@ class Evaluating:
             raise RefusedError("identity", "figures came for UEs that are not this child's")
         rows = as_numbers(message.values, count=len(self._columns) * len(message.ue)).reshape(-1, len(self._columns))
         self.heard.add(child)
+        self._told(child)
         self.changed.set()
         if np.isinf(rows).any() or np.isnan(rows[:, : len(LOSS_COLUMNS)]).any():
             raise RefusedError("nonfinite", "figures came with an infinite or undefined loss")

@@ -52,6 +52,9 @@ class TimingSettings(Section):
     """How long who waits for whom."""
 
     gather_s: float = key(60.0, "after a start, how long to wait for children that are not there yet", unit="s", ge=0)
+    settle_s: float = key(
+        2.0, "where a run goes on and a quorum is back, how long after the last newcomer it does", unit="s", ge=0
+    )
     compute_s: float = key(120.0, "how long to wait for children to compute on a new model", unit="s", gt=0)
     deadline_factor: float = key(2.0, "a deadline is this many times the planned seconds, plus the slack", ge=1)
     deadline_slack_s: float = key(5.0, "seconds added to every deadline", unit="s", ge=0)

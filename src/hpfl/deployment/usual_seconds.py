@@ -7,17 +7,23 @@ _FORGETS = 0.1
 """Of a peak, the share by which each quicker answer brings it down."""
 _MARGIN = 4.0
 """Times its own usual seconds that a child is waited for."""
+_TINY_S = 0.01
+"""Where children usually take less than this, nobody is called slow for a multiple of it."""
 _FIRST_MARGIN = 10.0
 """Times the least wait that a child is waited for that was never heard of: it may still be warming up."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait: at least `least_s`, at most `slowest` times what children usually take, `share` of it all."""
+    """How long to wait: at least `least_s`, at most `slowest` times what children usually take, `share` of it all.
+
+    An answer that takes longer than `slowest` times the usual counts as so much of a miss as `drag` says.
+    """
 
     least_s: float = 1.0
     slowest: float = 10.0
     share: float = 1.0
+    drag: float = 0.5
 
 
 class UsualSeconds:
@@ -39,6 +45,10 @@ class UsualSeconds:
         if self._typical_s is None:
             self._typical_s = median_low(self._peak_s.values())
         return self._typical_s
+
+    def is_slow(self, seconds: float) -> bool:
+        """Whether an answer took many times as long as is usual where several children answer."""
+        return len(self._peak_s) > 1 and seconds > self._patience.slowest * max(self.typical_s(), _TINY_S)
 
     def wait_s(self, number: int, *, has_missed: bool = False) -> float | None:
         """How long to wait for a child; None while nobody has ever answered."""
