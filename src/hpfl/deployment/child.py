@@ -16,7 +16,7 @@ from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings, UeNodeSettings
 from hpfl.deployment.stream import TierStream
 from hpfl.deployment.uploading import Upload, Uploads
-from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, VectorSpec, digest_of, encode
+from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, digest_of, encode
 
 
 class ChildWork(Protocol):
@@ -111,9 +111,8 @@ class ChildSide:
 
     def _hello(self) -> bytes:
         held = self.computing.held
-        hello = pb.Hello(
-            version=VERSION,
-            fingerprint=self._experiment.fingerprint,
+        hello = self._experiment.shapes.hello(
+            number=self._settings.number,
             num_samples=self._work.num_samples,
             holds=held is not None,
             sketch=None if held is None else held.sketch,

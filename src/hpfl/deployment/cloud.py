@@ -92,7 +92,7 @@ class Cloud:
         held = {edge: gathering.held[edge] for edge in sorted(_ready(side))}
         if not held and gathering.all_failed(side.roster.values()):  # one that is away may yet
             raise _diverged(gathering.tag)
-        return held
+        return self._ways.trusted(held)
 
     def _all_ready(self) -> bool:
         """Whether all edges that are worth it have answered; those that were not sent the model are sent it."""

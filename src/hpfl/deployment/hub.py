@@ -11,6 +11,7 @@ import grpc
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import check_hello, check_name
+from hpfl.deployment.greeting import Shapes
 from hpfl.deployment.logs import log
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.security import proven_name, server_credentials, server_options
@@ -28,7 +29,10 @@ _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"
 
 @dataclass(eq=False)
 class Child:
-    """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold."""
+    """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold.
+
+    It was handed a model to compute on at `handed_s` of the event loop's clock.
+    """
 
     name: str
     number: int
@@ -37,6 +41,7 @@ class Child:
     refusals: int = 0
     asked_again: bool = False
     model: bytes = b""
+    handed_s: float = 0.0
 
 
 class Parent(Protocol):
@@ -71,13 +76,13 @@ class Hub:
     """The `Tier` service: one stream per child, the newest one counts; the same at cloud and edges."""
 
     def __init__(
-        self, parent: Parent, roster: Mapping[str, int], *, fingerprint: str, limits: LimitSettings, metrics: Metrics
+        self, parent: Parent, roster: Mapping[str, int], *, shapes: Shapes, limits: LimitSettings, metrics: Metrics
     ) -> None:
         self.children: dict[int, Child] = {}
         self.metrics = metrics
         self._parent = parent
         self._roster = roster
-        self._fingerprint = fingerprint
+        self._shapes = shapes
         self._limits = limits
         self._server: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -165,7 +170,8 @@ class Hub:
         tag, frame = decode(data)
         if frame.WhichOneof("body") != "hello":
             raise RefusedError("unexpected", "the first message is not a greeting")
-        check_hello(frame.hello, fingerprint=self._fingerprint, tag=tag, name=name)
+        check_hello(frame.hello, tag=tag, name=name)
+        self._shapes.check(frame.hello, name=name, number=self._roster[name])
         child = Child(name, self._roster[name], frame.hello, _served(context, name, self._limits, self.metrics))
         self._retire(child)
         answer = self._parent.greet(child, tag)

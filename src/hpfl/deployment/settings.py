@@ -30,7 +30,12 @@ class LimitSettings(Section):
     """What no peer may exceed."""
 
     update_norm: float = key(1e3, "largest Euclidean norm of an update", gt=0)
+    norm_ratio: float = key(
+        4.0, "updates are scaled down to this many times a running median of norms; 0: they are not", ge=0
+    )
     num_samples: int = key(10_000_000, "most samples a UE may declare", unit="samples", ge=1)
+    sample_ratio: float = key(20.0, "a UE counts for at most this many times the median of declared samples", ge=1)
+    share: float = key(0.5, "largest share of a mean that one of three or more UEs may have", gt=0, le=1)
     connections: int = key(4096, "connections a server holds at once", ge=1)
     buffer_mb: float = key(6.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
     refusals: int = key(50, "refused messages after which a child is cut off", ge=1)
