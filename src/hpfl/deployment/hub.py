@@ -11,7 +11,10 @@ import grpc
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import check_hello, check_name
+from hpfl.deployment.doors import STREAMS_BY_NAME, Doors, place_of
 from hpfl.deployment.logs import log
+from hpfl.deployment.open_files import connections_for
+from hpfl.deployment.peer_text import plain
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.security import proven_name, server_credentials, server_options
 from hpfl.deployment.server_metrics import Metrics
@@ -21,9 +24,15 @@ from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
 
 _GRACE_S = 0.1
+_PASSING = 64
+"""Streams at once of those who are turned away."""
 _FAREWELLS, _FAREWELL_S = 4, 0.75
 _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"})
 """Rules by which a greeting would be refused again, however often it came."""
+
+
+Ended = tuple[grpc.StatusCode, str]
+"""How a stream has ended, and why."""
 
 
 @dataclass(eq=False)
@@ -79,14 +88,17 @@ class Hub:
         self._roster = roster
         self._fingerprint = fingerprint
         self._limits = limits
+        self._doors = Doors(roster, limits)
         self._server: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
+        connections = connections_for(len(self._roster), self._limits)
         self._server = grpc.aio.server(
-            options=server_options(self._limits), maximum_concurrent_rpcs=2 * len(self._roster) + 16
+            options=server_options(self._limits, connections=connections),
+            maximum_concurrent_rpcs=STREAMS_BY_NAME * len(self._roster) + _PASSING,
         )
         service, method = METHOD.strip("/").split("/")
         handler = grpc.stream_stream_rpc_method_handler(self._attach)
@@ -96,6 +108,7 @@ class Hub:
         except RuntimeError:
             raise SettingsError(f"cannot listen at {listen}; is another process there, or a certificate bad?") from None
         await self._server.start()
+        self._spawn(self._doors.watch(port))
         log("listening", port=port)
         return port
 
@@ -136,28 +149,42 @@ class Hub:
 
     async def _attach(self, _requests: Any, context: Any) -> None:
         try:
-            child, welcome = await self._greeted(context)
+            name = proven_name(context.auth_context())
+            with self._doors.room(name, context.peer()):
+                status, why = await self._serve(name, context)
         except RefusedError as error:
-            self._count(error, context.peer())
+            self._count(error, place_of(context.peer())[0])
             for_good = error.code in _REFUSED_FOR_GOOD
             status = grpc.StatusCode.PERMISSION_DENIED if for_good else grpc.StatusCode.ABORTED
-            await context.abort(status, f"{error.code}: {error.reason}")
+            why = f"{error.code}: {error.reason}"
         except TimeoutError:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time")
+            status, why = grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time"
+        if status is not grpc.StatusCode.OK:
+            await context.abort(status, why)
+
+    async def _serve(self, name: str, context: Any) -> Ended:
+        """Greet a child and hear it out; how its stream has ended, and why."""
+        child, welcome = await self._greeted(name, context)
         self._enter(child)
         try:
-            await child.stream.send(welcome)
-            self._parent.attached(child)
-            await self._listen(child)
+            async with asyncio.timeout(self._limits.visit_s if child.hello.visitor else None):
+                await child.stream.send(welcome)
+                self._parent.attached(child)
+                return await self._listen(child)
         except (ConnectionError, grpc.aio.BaseError) as error:
             log("stream broke", level=logging.DEBUG, child=child.name, reason=str(error))
+            return grpc.StatusCode.ABORTED, plain(str(error))
+        except TimeoutError:
+            return grpc.StatusCode.DEADLINE_EXCEEDED, f"a visit ends after {self._limits.visit_s:g} s"
+        except asyncio.CancelledError:
+            if not child.stream.why_ended:
+                raise
+            _go_on()
+            return grpc.StatusCode.ALREADY_EXISTS, child.stream.why_ended
         finally:
             self._leave(child)
 
-    async def _greeted(self, context: Any) -> tuple[Child, bytes]:
-        name = proven_name(context.auth_context())
-        if name not in self._roster:
-            raise RefusedError("identity", f"{name!r} is not among this node's children")
+    async def _greeted(self, name: str, context: Any) -> tuple[Child, bytes]:
         async with asyncio.timeout(self._limits.handshake_s):
             data = await context.read()
         if data is grpc.aio.EOF:
@@ -177,7 +204,7 @@ class Hub:
         if before is not None:
             log("child attached anew", child=child.name)
             self._parent.detached(before)
-            before.stream.end()
+            before.stream.end(f"another process has attached as {child.name!r}; only the newest counts")
 
     def _enter(self, child: Child) -> None:
         if child.hello.visitor:
@@ -196,22 +223,17 @@ class Hub:
             log("child left", child=child.name)
         self.metrics.attached.set(len(self.children))
 
-    async def _listen(self, child: Child) -> None:
+    async def _listen(self, child: Child) -> Ended:
         try:
             await child.stream.listen(
                 lambda tag, begin: self._parent.expects(child, tag, begin),
-                lambda tag, content: self._handle(child, tag, content),
+                lambda tag, content: _hand_over(self._parent, child, tag, content),
                 lambda error: self._refuse(child, error),
             )
         except RefusedError as error:
             self._count(error, child.name)
-
-    def _handle(self, child: Child, tag: Tag, content: Any) -> None:
-        check_name(tag, name=child.name)
-        if isinstance(content, Arrival):
-            self._parent.take_vector(child, content)
-        else:
-            self._parent.take_message(child, tag, content)
+            return grpc.StatusCode.ABORTED, f"{error.code}: {error.reason}"
+        return grpc.StatusCode.OK, ""
 
     async def _refuse(self, child: Child, error: RefusedError) -> None:
         self._count(error, child.name)
@@ -230,6 +252,21 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _hand_over(parent: Parent, child: Child, tag: Tag, content: Any) -> None:
+    check_name(tag, name=child.name)
+    if isinstance(content, Arrival):
+        parent.take_vector(child, content)
+    else:
+        parent.take_message(child, tag, content)
+
+
+def _go_on() -> None:
+    """This task was cancelled to end its stream, and has one more thing to do: to say why."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
 
 
 def _served(context: Any, name: str, limits: LimitSettings, metrics: Metrics) -> TierStream:
