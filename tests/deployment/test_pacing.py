@@ -92,8 +92,8 @@ def test_time_can_be_scaled(certificates):
 
 
 def test_an_update_that_is_planned_to_trickle_in_is_not_taken_for_one_that_has_stopped(certificates, lines):
-    """41 kB in some 2 s: pieces of 16 kB would come 0.8 s apart, and silence ends a stream after 0.5 s."""
-    shape = ("network.edges=1", "planning.max_edges=1", "training.rounds=1")
+    """32 kB in 2 s: pieces of 16 kB would come 1 s apart, and silence ends a stream after 0.5 s."""
+    shape = ("network.edges=1", "planning.max_edges=1", "training.rounds=1", "learning.model_options.hidden=[10]")
     with Nodes(certificates, *shape, tiny=True, paced=True, limits={"idle_s": 0.5}) as nodes:
         nodes.start_cloud()
         nodes.start_edge(0)
