@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hpfl.deployment import real_executor
 from hpfl.deployment.orders import order_of
 from hpfl.deployment.pacing import piece_bytes
+from hpfl.learning.models import mlp
 
 
 @settings(deadline=None, max_examples=100)
@@ -91,9 +92,14 @@ def test_time_can_be_scaled(certificates):
     assert 0.9 <= statistics.median(ratios) <= 2.0
 
 
+def narrow(input_shape, num_outputs):
+    """784-10-10."""
+    return mlp(input_shape, num_outputs, hidden=(10,))
+
+
 def test_an_update_that_is_planned_to_trickle_in_is_not_taken_for_one_that_has_stopped(certificates, lines):
     """32 kB in 2 s: pieces of 16 kB would come 1 s apart, and silence ends a stream after 0.5 s."""
-    shape = ("network.edges=1", "planning.max_edges=1", "training.rounds=1", "learning.model_options.hidden=[10]")
+    shape = ("network.edges=1", "planning.max_edges=1", "training.rounds=1", "learning.model=test_pacing:narrow")
     with Nodes(certificates, *shape, tiny=True, paced=True, limits={"idle_s": 0.5}) as nodes:
         nodes.start_cloud()
         nodes.start_edge(0)
