@@ -110,7 +110,7 @@ def test_a_node_says_whose_certificate_keeps_it_from_its_parent(running, tmp_pat
     running.kill("ue-0")
     settings = running.ue_settings(0)
     for tls, reason in (
-        (foreign.tls("ue-0"), "is refused here: unable to get local issuer certificate"),
+        (foreign.tls("ue-0"), "is refused here: it is not of an authority that is trusted here"),
         (shows, "edge-0 refuses this node's certificate: it is of an authority that is not trusted there"),
     ):
         assert reason in handshake_fault(tls, address, "edge-0")
@@ -140,7 +140,7 @@ def test_a_revoked_ue_is_cut_off_and_refused_until_it_has_another_certificate(ru
     issue(load_authority(folder), folder, "ue-1")
     running.start_ue(1)
     until(lambda: there(running) == {"ue-0", "ue-1"})
-    running.play(1)
+    running.play(2)
     assert sorted(running.deployment.cloud.delivered[0].ues) == [0, 1]
 
 

@@ -46,11 +46,11 @@ class Authority:
     folder: Path
 
 
-def init_authority(folder: Path, *, name: str = "hpfl deployment", days: int = 3650) -> Authority:
+def init_authority(folder: Path, *, days: int = 3650) -> Authority:
     """Make an authority in `folder`; one that is there already is never replaced."""
     if (folder / CA_KEY).exists() or (folder / CA_CERTIFICATE).exists():
         raise CertificateError(f"{folder} holds an authority already; choose another folder")
-    authority = _self_signed(folder, name, days)
+    authority = _self_signed(folder, days)
     folder.mkdir(parents=True, exist_ok=True)
     write_secret(folder / CA_KEY, _key_pem(authority.key))
     write_whole(folder / CA_CERTIFICATE, pem_of(authority.certificate))
@@ -61,8 +61,7 @@ def begin_rotation(folder: Path, *, days: int = 3650) -> Authority:
     """Make another authority beside the one in `folder`: it signs from now on, and `ca.pem` vouches for both."""
     load_authority(folder)  # there is one, and it is whole
     known = trusted_in(folder)
-    # Another name, for an issuer is looked up by its name when a certificate is verified.
-    authority = _self_signed(folder, f"hpfl deployment {secrets.token_hex(4)}", days)
+    authority = _self_signed(folder, days)
     write_whole(folder / CA_CERTIFICATE, b"".join(map(pem_of, [authority.certificate, *known])))
     write_secret(folder / CA_KEY, _key_pem(authority.key))
     if (folder / REVOKED).exists():
@@ -92,7 +91,9 @@ def trusted_in(folder: Path) -> list[x509.Certificate]:
     return x509.load_pem_x509_certificates((folder / CA_CERTIFICATE).read_bytes())
 
 
-def _self_signed(folder: Path, name: str, days: int) -> Authority:
+def _self_signed(folder: Path, days: int) -> Authority:
+    """No two authorities bear one name: an issuer is looked up by its name when a certificate is verified."""
+    name = f"hpfl deployment {secrets.token_hex(4)}"
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = _builder(subject, subject, key.public_key(), _validity(days))

@@ -6,7 +6,8 @@ import ssl
 from hpfl.deployment.settings import TlsSettings
 
 _WITHIN_S = 2.0
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_FOREIGN_CODES = frozenset({7, 18, 19, 20, 21})  # of OpenSSL: no issuer is trusted, or none has signed it
+_FOREIGN = "it is not of an authority that is trusted here"
 _ALERTS = {
     "CERTIFICATE_EXPIRED": "it has expired",
     "UNKNOWN_CA": "it is of an authority that is not trusted there",
@@ -26,10 +27,10 @@ def handshake_fault(tls: TlsSettings, address: str, parent: str) -> str:
             socket.create_connection((host.strip("[]"), int(port)), timeout=_WITHIN_S) as plain,
             context.wrap_socket(plain, server_hostname=parent) as wrapped,
         ):
-            wrapped.sendall(_PREFACE)  # with TLS 1.3 the parent judges only after this end believes all is well
-            wrapped.recv(1)
+            wrapped.recv(1)  # with TLS 1.3 the parent judges only after this end believes that all is well
     except ssl.SSLCertVerificationError as error:
-        return f"the certificate at {address} is refused here: {error.verify_message}"
+        why = _FOREIGN if error.verify_code in _FOREIGN_CODES else error.verify_message
+        return f"the certificate of {parent} at {address} is refused here: {why}"
     except ssl.SSLError as error:
         return _told(error.reason or "", parent)
     except (OSError, ValueError):
