@@ -19,13 +19,6 @@ QUICK = {"gather_s": 1.0, "compute_s": 5.0, "deadline_slack_s": 1.0}
 GONE = (grpc.aio.AioRpcError, ConnectionError, asyncio.InvalidStateError, grpc.aio.UsageError)
 
 
-@pytest.fixture
-def lines(caplog):
-    """Events of the log, with their fields."""
-    caplog.set_level("INFO", logger="hpfl.deployment")
-    return lambda event: [vars(record)["fields"] for record in caplog.records if record.getMessage() == event]
-
-
 def one_edge(certificates, **limits):
     nodes = Nodes(certificates, *ONE_EDGE, tiny=True, timing=QUICK, limits=limits)
     nodes.start_cloud()
@@ -92,15 +85,12 @@ def greeting(certificates, name, port):
 
 
 def is_open(connection):
-    """Keeps it alive too, as a peer of good manners would: acknowledges settings and answers pings."""
     try:
-        data = connection.recv(65536)
-        connection.sendall(b"\x00\x00\x00\x04\x01\x00\x00\x00\x00")
+        return connection.recv(65536) != b""
     except TimeoutError:
         return True
     except OSError:
         return False
-    return data != b""
 
 
 @pytest.mark.parametrize("name", ["ue-9", "ue-1"], ids=["not on the roster", "on the roster"])
@@ -109,7 +99,7 @@ def test_a_certificate_that_opens_no_stream_is_closed_when_the_handshake_time_is
         nodes.start_ue(0)
         nodes.play(1)
         crowd = [greeting(certificates, name, nodes.edge_ports[0]) for _ in range(15)]
-        until(lambda: not any([is_open(one) for one in crowd]), seconds=20)
+        until(lambda: sum(map(is_open, crowd)) == 0, seconds=20)
         nodes.play(2)
         assert nodes.record.num_participants == 1
         assert set(nodes.edges[0].ues.hub.children) == {0}  # who is there was never touched
@@ -180,13 +170,12 @@ def test_the_older_of_two_processes_of_one_name_is_told_and_they_do_not_fight(ce
         until(lambda: len(lines("turned away")) >= 1)
         first = lines("turned away")[0]
         assert (first["parent"], first["status"]) == ("edge-0", "ALREADY_EXISTS")
-        until(lambda: len(lines("turned away")) >= 7)
+        until(lambda: len(lines("turned away")) >= 8)
         assert {line["reason"] for line in lines("lost the parent")} == {
             "another process has attached as 'ue-0'; only the newest counts"
         }
         pauses = [line["next_attempt_s"] for line in lines("turned away")]
-        assert max(pauses) > 4 * pauses[0]  # ever more slowly, also beyond retry_s
-        assert max(pauses) > nodes.common["timing"].retry_s
+        assert max(pauses) > 1.5 * nodes.common["timing"].retry_s  # longer than any pause after a mere loss
         nodes.play(2)
         assert nodes.record.num_participants == 1
 
@@ -206,7 +195,7 @@ def test_who_is_cut_off_is_told_why(certificates):
             try:
                 for _ in range(20):
                     await mallory.send(junk)
-                await mallory.next("order", within_s=10)
+                    await mallory.next("refusal", within_s=10)
             except GONE:
                 return await mallory.call.code(), await mallory.call.details()
 

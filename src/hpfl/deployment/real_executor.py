@@ -36,8 +36,8 @@ from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
 
-_REMEMBERED = 10_000
-"""Rounds whose measured over planned seconds are kept for the summary; of all else, only the last round's."""
+_ROUNDS_WHOLE, _ROUNDS_TIMED = 16, 10_000
+"""Last rounds whose seconds are kept, all of them, and as one ratio: what is kept does not grow with the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,8 @@ class DeployedExecutor:
     staleness_bound: int
     uploaded: Uploaded | None = None
     metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
-    over_planned: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    timings: deque[Timing] = field(default_factory=lambda: deque(maxlen=_ROUNDS_WHOLE))
+    over_planned: deque[float] = field(default_factory=lambda: deque(maxlen=_ROUNDS_TIMED))
     figures: dict[int, Any] = field(default_factory=dict)
     on_timing: Callable[[Timing], None] = lambda timing: None
 
@@ -236,6 +237,7 @@ class DeployedExecutor:
 
     def _note(self, timing: Timing) -> None:
         self.cloud.metrics.seconds.observe(timing.measured_s)
+        self.timings.append(timing)
         if timing.planned_s > 0:
             self.over_planned.append(timing.measured_s / timing.planned_s)
         self.on_timing(timing)
