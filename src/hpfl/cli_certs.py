@@ -13,12 +13,12 @@ certs_app = typer.Typer(no_args_is_help=True, help="Make the certificates with w
 
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
-Folder = Annotated[Path, typer.Argument(help="Where `hpfl certs init` made the authority.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="cloud, edge-0, ue-0, ...")]
-Role = Annotated[str | None, typer.Option(help="cloud, edge or ue, where a name does not tell.")]
-Days = Annotated[int, typer.Option(help="How long they are valid.", min=1)]
-To = Annotated[Path | None, typer.Option(help="Folder to write to.", show_default="FOLDER")]
-TokenText = Annotated[str | None, typer.Option(help="What `hpfl certs token` printed.", envvar="HPFL_TOKEN")]
+AuthorityFolder = Annotated[Path, typer.Argument(help="Where `hpfl certs init` made the authority.")]
+NodeNames = Annotated[list[str], typer.Argument(metavar="NAME...", help="cloud, edge-0, ue-0, ...")]
+RoleOption = Annotated[str | None, typer.Option(help="cloud, edge or ue, where a name does not tell.")]
+DaysOption = Annotated[int, typer.Option(help="How long they are valid.", min=1)]
+ToOption = Annotated[Path | None, typer.Option(help="Folder to write to.", show_default="FOLDER")]
+TokenOption = Annotated[str | None, typer.Option(help="What `hpfl certs token` printed.", envvar="HPFL_TOKEN")]
 
 
 @certs_app.command("init", epilog="Example: hpfl certs init certs")
@@ -30,18 +30,20 @@ def init_command(
     """Make the deployment's own certificate authority: ca.pem, for every node, and ca.key, for nobody else."""
     from hpfl.deployment.certificates import init_authority
 
-    with _refusing():
+    with _sentences():
         init_authority(folder, days=days)
     _say(f"{folder / 'ca.pem'} goes to every node; keep {folder / 'ca.key'} to yourself.")
 
 
 @certs_app.command("issue", epilog="Example: hpfl certs issue certs cloud edge-0 ue-0 ue-1")
 @reported
-def issue_command(folder: Folder, names: Names, role: Role = None, days: Days = 365, to: To = None) -> None:
+def issue_command(
+    folder: AuthorityFolder, names: NodeNames, role: RoleOption = None, days: DaysOption = 365, to: ToOption = None
+) -> None:
     """Issue a certificate and a key for each node: NAME.pem and NAME.key, to be taken to that node alone."""
     from hpfl.deployment.certificates import issue, load_authority
 
-    with _refusing():
+    with _sentences():
         authority = load_authority(folder)
         for name in names:
             _say(issue(authority, to or folder, name, role=_role(role), days=days))
@@ -49,11 +51,11 @@ def issue_command(folder: Folder, names: Names, role: Role = None, days: Days = 
 
 @certs_app.command("renew", epilog="Example: hpfl certs renew certs cloud edge-0 ue-0")
 @reported
-def renew_command(folder: Folder, names: Names, days: Days = 365, to: To = None) -> None:
+def renew_command(folder: AuthorityFolder, names: NodeNames, days: DaysOption = 365, to: ToOption = None) -> None:
     """Issue another certificate for the key that each node has: only NAME.pem is new; running nodes read it again."""
     from hpfl.deployment.certificates import load_authority, renew
 
-    with _refusing():
+    with _sentences():
         authority = load_authority(folder)
         for name in names:
             _say(renew(authority, to or folder, name, days=days))
@@ -61,25 +63,25 @@ def renew_command(folder: Folder, names: Names, days: Days = 365, to: To = None)
 
 @certs_app.command("revoke", epilog="Example: hpfl certs revoke certs ue-7")
 @reported
-def revoke_command(folder: Folder, names: Names) -> None:
+def revoke_command(folder: AuthorityFolder, names: NodeNames) -> None:
     """Put all certificates of these nodes on the list that parents read (`tls.revoked`): revoked.pem."""
     from hpfl.deployment.certificates import load_authority, revoke
 
-    with _refusing():
+    with _sentences():
         _say(f"{revoke(load_authority(folder), names)} goes to every parent.")
 
 
 @certs_app.command("rotate", epilog="Example: hpfl certs rotate certs")
 @reported
 def rotate_command(
-    folder: Folder,
+    folder: AuthorityFolder,
     days: Annotated[int, typer.Option(help="How long the new authority is valid.", min=1)] = 3650,
     finish: Annotated[bool, typer.Option("--finish", help="Trust the older authorities no more.")] = False,
 ) -> None:
     """Make a new authority beside the old: ca.pem holds both, until --finish. In between, renew every certificate."""
     from hpfl.deployment.certificates import begin_rotation, finish_rotation
 
-    with _refusing():
+    with _sentences():
         if finish:
             taken = finish_rotation(folder)
             _say(f"{folder / 'ca.pem'} goes to every node; {taken} older authorities are trusted no more.")
@@ -91,15 +93,15 @@ def rotate_command(
 @certs_app.command("token", epilog="Example: hpfl certs token certs ue-7 --valid 1h")
 @reported
 def token_command(
-    folder: Folder,
+    folder: AuthorityFolder,
     name: Annotated[str, typer.Argument(help="The node that will ask for its certificate.")],
-    role: Role = None,
+    role: RoleOption = None,
     valid: Annotated[str, typer.Option(help="How long: 30m, 1h, 2d.")] = "1h",
 ) -> None:
     """Print a token with which one node may ask once for its certificate (`hpfl certs request`)."""
     from hpfl.deployment.tokens import make_token
 
-    with _refusing():
+    with _sentences():
         typer.echo(str(make_token(folder, name, role=_role(role), valid_s=_seconds(valid))))
 
 
@@ -107,7 +109,7 @@ def token_command(
 @reported
 def request_command(
     name: Annotated[str, typer.Argument(help="This node's name.")],
-    token: TokenText = None,
+    token: TokenOption = None,
     at: Annotated[str | None, typer.Option(help="host:port of `hpfl certs serve`.")] = None,
     to: Annotated[Path, typer.Option(help="Folder to write to.")] = Path(),
 ) -> None:
@@ -116,7 +118,7 @@ def request_command(
     from hpfl.deployment.signing_requests import make_request
     from hpfl.deployment.tokens import EnrolmentToken
 
-    with _refusing():
+    with _sentences():
         if at is None:
             _say(f"{make_request(to, name)} goes to the authority (`hpfl certs sign`); then `hpfl certs take`.")
             return
@@ -129,17 +131,17 @@ def request_command(
 @certs_app.command("sign", epilog="Example: hpfl certs sign certs ue-7.csr --token ...")
 @reported
 def sign_command(
-    folder: Folder,
+    folder: AuthorityFolder,
     request: Annotated[Path, typer.Argument(help="What `hpfl certs request` wrote.")],
-    token: TokenText = None,
-    role: Role = None,
+    token: TokenOption = None,
+    role: RoleOption = None,
 ) -> None:
     """Sign a request: NAME.pem, to be taken back. With a token only for its node, and once; else you vouch for it."""
     from hpfl.deployment.certificates import load_authority, pem_of, write_whole
     from hpfl.deployment.signing_requests import read_request, sign_request
     from hpfl.deployment.tokens import EnrolmentToken, spend_token
 
-    with _refusing():
+    with _sentences():
         authority, pem = load_authority(folder), _bytes_of(request)
         granted = _role(role)
         if token is not None:
@@ -159,14 +161,14 @@ def take_command(
     """Put a signed certificate and the key that asked for it in the place of those before."""
     from hpfl.deployment.signing_requests import take_certificate
 
-    with _refusing():
+    with _sentences():
         _say(take_certificate(to, name, _bytes_of(certificate)))
 
 
 @certs_app.command("serve", epilog="Example: hpfl certs serve certs --listen 0.0.0.0:7799")
 @reported
 def serve_command(
-    folder: Folder,
+    folder: AuthorityFolder,
     listen: Annotated[str, typer.Option(help="host:port; port 0 lets the system choose.")] = "127.0.0.1:7799",
 ) -> None:
     """Sign requests that come with a token, until Ctrl-C. This machine holds ca.key: stop it when all are enrolled."""
@@ -174,12 +176,12 @@ def serve_command(
     from hpfl.deployment.logs import log, log_to
 
     log_to("enrolment")
-    with _refusing(), EnrolmentService(folder, listen) as service:
+    with _sentences(), EnrolmentService(folder, listen) as service:
         log("listening", port=service.server_address[1])
         service.serve_forever()
 
 
-class _refusing:  # noqa: N801  reads as a word at its uses
+class _sentences:  # noqa: N801  reads as a word at its uses
     """Turn what an authority refuses into a message and exit status 2."""
 
     def __enter__(self) -> None:

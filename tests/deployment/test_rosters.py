@@ -8,7 +8,7 @@ from deployment_nodes import Nodes, audit_script, until
 
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.rosters import Roster, seats_in
+from hpfl.deployment.rosters import ChildRoster, seats_in
 from hpfl.deployment.settings import SettingsError
 
 QUICK = {"gather_s": 1.0, "compute_s": 5.0, "deadline_slack_s": 1.0}
@@ -96,12 +96,12 @@ def test_a_faulty_roster_changes_nothing_and_says_where(fleet, caplog):
 
 
 def test_a_name_is_taken_off_a_list_and_the_others_keep_their_numbers():
-    assert dict(Roster(range(3, 6), ["ue-3", "ue-5"], what="ues")) == {"ue-3": 3, "ue-5": 5}
-    assert dict(Roster(range(3), ["a", "-", "c"], what="ues")) == {"a": 0, "c": 2}
+    assert dict(ChildRoster(range(3, 6), ["ue-3", "ue-5"], what="ues")) == {"ue-3": 3, "ue-5": 5}
+    assert dict(ChildRoster(range(3), ["a", "-", "c"], what="ues")) == {"a": 0, "c": 2}
     with pytest.raises(SettingsError, match="'c' does not end with a number from 0 to 2"):
-        Roster(range(3), ["c", "a"], what="ues")
+        ChildRoster(range(3), ["c", "a"], what="ues")
     with pytest.raises(SettingsError, match="both given"):
-        Roster(range(1), ["a"], what="ues", file="ues.txt")
+        ChildRoster(range(1), ["a"], what="ues", file="ues.txt")
 
 
 def test_a_roster_file_has_limits(tmp_path):

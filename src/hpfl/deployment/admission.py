@@ -14,7 +14,7 @@ from hpfl.deployment.file_watch import LOOK_S, WatchedFiles
 from hpfl.deployment.identity import ANNOUNCED_S, ExpiryNotices, OwnIdentity, seconds_left
 from hpfl.deployment.logs import log
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.rosters import Roster
+from hpfl.deployment.rosters import ChildRoster
 from hpfl.deployment.security import proven_name
 from hpfl.deployment.settings import SettingsError
 
@@ -99,7 +99,7 @@ class Admission:
 
     def has_changed(self) -> bool:
         """Look at all files; whether somebody who was admitted may have to go."""
-        looked = (self._own.has_changed(), isinstance(self._roster, Roster) and self._roster.has_changed())
+        looked = (self._own.has_changed(), isinstance(self._roster, ChildRoster) and self._roster.has_changed())
         return self._other_revocations() or any(looked)
 
     async def watch_over(self, attached: Collection[AdmittedChild], expires: Any) -> None:

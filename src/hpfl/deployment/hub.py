@@ -18,7 +18,7 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.open_files import connections_for
 from hpfl.deployment.peer_text import plain
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.rosters import Roster
+from hpfl.deployment.rosters import ChildRoster
 from hpfl.deployment.security import server_credentials, server_options
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
@@ -99,7 +99,7 @@ class Hub:
         self.metrics = metrics
         self._parent = parent
         self._roster = roster
-        self._slots = roster.slots if isinstance(roster, Roster) else range(len(roster))
+        self._slots = roster.slots if isinstance(roster, ChildRoster) else range(len(roster))
         self._fingerprint = fingerprint
         self._limits = limits
         self._doors = Doors(roster, limits)

@@ -9,7 +9,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.assembly import BitsOnAir, SampleCost, fleet_spec, sample_cost, task_of, touched_samples
 from hpfl.config import Experiment
 from hpfl.data.sources import described
-from hpfl.deployment.rosters import Roster
+from hpfl.deployment.rosters import ChildRoster
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
 from hpfl.learning import Task
@@ -53,18 +53,18 @@ def vector_spec(task: Task, config: Experiment) -> VectorSpec:
     return VectorSpec(task.spec.num_parameters, dtype)
 
 
-def edge_roster(settings: CloudNodeSettings, config: Experiment) -> Roster:
+def edge_roster(settings: CloudNodeSettings, config: Experiment) -> ChildRoster:
     """Names of the cloud's children by number."""
     slots = range(config.network.edges)
     names = settings.edges or ([] if settings.edges_file else [f"edge-{k}" for k in slots])
-    return Roster(slots, names, what="edges", file=settings.edges_file)
+    return ChildRoster(slots, names, what="edges", file=settings.edges_file)
 
 
-def ue_roster(settings: EdgeNodeSettings, config: Experiment) -> Roster:
+def ue_roster(settings: EdgeNodeSettings, config: Experiment) -> ChildRoster:
     """Names of one edge's children by their number among all UEs."""
     slots = ue_slots(config, settings.number)
     names = settings.ues or ([] if settings.ues_file else [f"ue-{i}" for i in slots])
-    return Roster(slots, names, what="ues", file=settings.ues_file)
+    return ChildRoster(slots, names, what="ues", file=settings.ues_file)
 
 
 def ue_slots(config: Experiment, edge: int) -> range:

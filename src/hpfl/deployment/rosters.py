@@ -18,7 +18,7 @@ _LARGEST_FILE_BYTES = 4_000_000
 _LONGEST_SHOWN = 80
 
 
-class Roster(Mapping[str, int]):
+class ChildRoster(Mapping[str, int]):
     """Names by number, as they are now; whoever holds it sees changes of its file after `has_changed`."""
 
     def __init__(self, slots: range, names: Sequence[str], *, what: str, file: str = "") -> None:
