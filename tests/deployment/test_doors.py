@@ -93,7 +93,9 @@ def is_open(connection):
         return False
 
 
-@pytest.mark.parametrize("name", ["ue-9", "ue-1"], ids=["not on the roster", "on the roster"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("ue-9", id="not on the roster"), pytest.param("ue-1", id="on it", marks=pytest.mark.slow)]
+)
 def test_a_certificate_that_opens_no_stream_is_closed_when_the_handshake_time_is_over(certificates, name):
     with one_edge(certificates, connections=20, handshake_s=1.0) as nodes:
         nodes.start_ue(0)
