@@ -9,15 +9,20 @@ from typing import Any
 
 import grpc
 
+from hpfl.deployment.diagnosis import handshake_fault
+from hpfl.deployment.file_watch import LOOK_S
+from hpfl.deployment.identity import OwnIdentity, seconds_left
 from hpfl.deployment.logs import log
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.security import client_credentials, client_options
+from hpfl.deployment.security import channel_credentials, client_options
 from hpfl.deployment.settings import NodeSettings, TimingSettings
 from hpfl.deployment.stream import TierStream
 from hpfl.deployment.wire import METHOD
 from hpfl.rng import Streams
 
 _FIRST_RETRY_S = 0.2
+_RENEWED_S, _RENEWED_SHARE = 86_400.0, 0.1
+"""How long before its certificate ends a node connects anew with the next: at most, and as a share of its life."""
 _GROWTH = 1.6
 _MOST_GROWTHS = 30  # far beyond any pause; a parent may be away for days
 _SETTLED = 10
@@ -39,11 +44,12 @@ async def stay_attached(settings: NodeSettings, address: str, parent: str, sessi
 
     A parent that turns this node away may be mistaken, and another one may come: it is asked again, ever more slowly.
     """
-    credentials = client_credentials(settings.tls)
+    own = OwnIdentity(settings.tls)
     pauses = Pauses(settings.name, settings.timing)
     while True:
+        own.has_changed()
         began = asyncio.get_running_loop().time()
-        code = await _one_session(settings, address, parent, credentials, session)
+        code = await _one_session(settings, address, parent, own, session)
         if code is grpc.StatusCode.OK:
             return
         pause_s = pauses.after(asyncio.get_running_loop().time() - began, turned_away=code in _TURNED_AWAY)
@@ -78,21 +84,49 @@ class Pauses:
 
 
 async def _one_session(
-    settings: NodeSettings, address: str, parent: str, credentials: Any, session: Session
+    settings: NodeSettings, address: str, parent: str, own: OwnIdentity, session: Session
 ) -> grpc.StatusCode:
     """OK where all is done; else how the stream has ended."""
     options = client_options(settings.limits, server=parent)
-    async with grpc.aio.secure_channel(address, credentials, options=options) as channel:
+    async with grpc.aio.secure_channel(address, channel_credentials(own.files), options=options) as channel:
         call = channel.stream_stream(METHOD)()
         try:
             stream = TierStream(call, peer="the parent", idle_s=settings.limits.idle_s, cut=call.cancel)
+            renewing = asyncio.get_running_loop().create_task(_renewed(own, stream))
             if await session(stream):
                 return grpc.StatusCode.OK
             return await _judged("the stream has ended", call, parent)
         except _LOSSES as error:
-            return await _judged(str(error) or type(error).__name__, call, parent)
+            code = await _judged(str(error) or type(error).__name__, call, parent)
+            if code is grpc.StatusCode.UNAVAILABLE:
+                await _diagnosed(settings, address, parent)
+            return code
         finally:
+            renewing.cancel()
             call.cancel()
+
+
+async def _renewed(own: OwnIdentity, stream: TierStream) -> None:
+    """Once there is another certificate, end a stream between two messages whose own is about to expire."""
+    shown = own.certificate
+    lifetime = shown.not_valid_after_utc - shown.not_valid_before_utc
+    margin_s = min(_RENEWED_S, _RENEWED_SHARE * lifetime.total_seconds())
+    while True:
+        own.announce()
+        own.has_changed()
+        due = own.certificate != shown and seconds_left(shown) < margin_s
+        if due and not stream.is_sending:
+            log("connecting anew with another certificate")
+            stream.end()
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+async def _diagnosed(settings: NodeSettings, address: str, parent: str) -> None:
+    """Say whose certificate it is, if it is one, that keeps this node from its parent; gRPC does not."""
+    fault = await asyncio.to_thread(handshake_fault, settings.tls, address, parent)
+    if fault:
+        log("certificate refused", level=logging.WARNING, parent=parent, reason=fault)
 
 
 async def _judged(reason: str, call: Any, parent: str) -> grpc.StatusCode:

@@ -10,13 +10,16 @@ from typing import Any, Protocol
 import grpc
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.admission import Admission, ProvenChild
 from hpfl.deployment.checks import check_hello, check_name
 from hpfl.deployment.doors import STREAMS_BY_NAME, Doors, place_of
+from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.logs import log
 from hpfl.deployment.open_files import connections_for
 from hpfl.deployment.peer_text import plain
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.security import proven_name, server_credentials, server_options
+from hpfl.deployment.rosters import ChildRoster
+from hpfl.deployment.security import server_credentials, server_options
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
 from hpfl.deployment.stream import TierStream
@@ -39,13 +42,23 @@ Ended = tuple[grpc.StatusCode, str]
 class Child:
     """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold."""
 
-    name: str
-    number: int
+    proven: ProvenChild
     hello: Any
     stream: TierStream
+    shut_out: bool = False
     refusals: int = 0
     asked_again: bool = False
     model: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """The name it has proved."""
+        return self.proven.name
+
+    @property
+    def number(self) -> int:
+        """Its slot."""
+        return self.proven.number
 
 
 class Parent(Protocol):
@@ -86,30 +99,35 @@ class Hub:
         self.metrics = metrics
         self._parent = parent
         self._roster = roster
+        self._slots = roster.slots if isinstance(roster, ChildRoster) else range(len(roster))
         self._fingerprint = fingerprint
         self._limits = limits
         self._doors = Doors(roster, limits)
         self._server: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
+        self._open: set[Child] = set()
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
-        connections = connections_for(len(self._roster), self._limits)
+        connections = connections_for(len(self._slots), self._limits)
         self._server = grpc.aio.server(
             options=server_options(self._limits, connections=connections),
-            maximum_concurrent_rpcs=STREAMS_BY_NAME * len(self._roster) + _PASSING,
+            maximum_concurrent_rpcs=STREAMS_BY_NAME * len(self._slots) + _PASSING,
         )
+        own = OwnIdentity(tls)
+        self._admission = Admission(self._roster, own, tls.revoked)
         service, method = METHOD.strip("/").split("/")
         handler = grpc.stream_stream_rpc_method_handler(self._attach)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
         try:
-            port = int(self._server.add_secure_port(listen, server_credentials(tls)))
+            port = int(self._server.add_secure_port(listen, server_credentials(lambda: own.files)))
         except RuntimeError:
             raise SettingsError(f"cannot listen at {listen}; is another process there, or a certificate bad?") from None
         await self._server.start()
         self._spawn(self._doors.watch(port))
         log("listening", port=port)
+        self._spawn(self._admission.watch_over(self._open, self.metrics.expires))
         return port
 
     async def stop(self) -> None:
@@ -149,9 +167,9 @@ class Hub:
 
     async def _attach(self, _requests: Any, context: Any) -> None:
         try:
-            name = proven_name(context.auth_context())
-            with self._doors.room(name, context.peer()):
-                status, why = await self._serve(name, context)
+            proven = self._admission.proven(context.auth_context())
+            with self._doors.room(proven.name, context.peer()):
+                status, why = await self._serve(proven, context)
         except RefusedError as error:
             self._count(error, place_of(context.peer())[0])
             for_good = error.code in _REFUSED_FOR_GOOD
@@ -162,9 +180,9 @@ class Hub:
         if status is not grpc.StatusCode.OK:
             await context.abort(status, why)
 
-    async def _serve(self, name: str, context: Any) -> Ended:
+    async def _serve(self, proven: ProvenChild, context: Any) -> Ended:
         """Greet a child and hear it out; how its stream has ended, and why."""
-        child, welcome = await self._greeted(name, context)
+        child, welcome = await self._greeted(proven, context)
         self._enter(child)
         try:
             async with asyncio.timeout(self._limits.visit_s if child.hello.visitor else None):
@@ -180,11 +198,13 @@ class Hub:
             if not child.stream.why_ended:
                 raise
             _go_on()
+            if child.shut_out:
+                raise RefusedError("identity", child.stream.why_ended) from None
             return grpc.StatusCode.ALREADY_EXISTS, child.stream.why_ended
         finally:
             self._leave(child)
 
-    async def _greeted(self, name: str, context: Any) -> tuple[Child, bytes]:
+    async def _greeted(self, proven: ProvenChild, context: Any) -> tuple[Child, bytes]:
         async with asyncio.timeout(self._limits.handshake_s):
             data = await context.read()
         if data is grpc.aio.EOF:
@@ -192,8 +212,8 @@ class Hub:
         tag, frame = decode(data)
         if frame.WhichOneof("body") != "hello":
             raise RefusedError("unexpected", "the first message is not a greeting")
-        check_hello(frame.hello, fingerprint=self._fingerprint, tag=tag, name=name)
-        child = Child(name, self._roster[name], frame.hello, _served(context, name, self._limits, self.metrics))
+        check_hello(frame.hello, fingerprint=self._fingerprint, tag=tag, name=proven.name)
+        child = Child(proven, frame.hello, _served(context, proven.name, self._limits, self.metrics))
         self._retire(child)
         answer = self._parent.greet(child, tag)
         return child, encode(answer, welcome=pb.Welcome(keeps=answer.about_same_model(tag) and frame.hello.holds))
@@ -207,6 +227,7 @@ class Hub:
             before.stream.end(f"another process has attached as {child.name!r}; only the newest counts")
 
     def _enter(self, child: Child) -> None:
+        self._open.add(child)
         if child.hello.visitor:
             return
         self.children[child.number] = child
@@ -214,6 +235,7 @@ class Hub:
         self.metrics.attached.set(len(self.children))
 
     def _leave(self, child: Child) -> None:
+        self._open.discard(child)
         if child.hello.visitor:
             self._parent.detached(child)
         elif self.children.get(child.number) is child:
