@@ -63,7 +63,7 @@ def test_a_clouds_books_do_not_grow_with_the_rounds(tmp_path):
     with LoopThread() as loop, RunStore.open(tmp_path, resume=True) as store:
         experiment = SharedWork(settings)
         deployment = build_deployment(settings, experiment, loop, run="run-1")
-        board = _board(settings, experiment, deployment)
+        board = _board(experiment, deployment)
         deployment.executor.on_timing = board.took
         listeners = _listeners(Stop(), [], [board])
         subject = _subject(settings, experiment, deployment)

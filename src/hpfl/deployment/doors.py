@@ -23,7 +23,7 @@ _FOLDER = Path("/proc/self/fd")
 _LOOKS, _MOST_LOOK_S = 4, 5.0
 
 T = TypeVar("T")
-Place = tuple[str, int]
+SocketPlace = tuple[str, int]
 """Address and port of the other end of a connection."""
 
 
@@ -37,14 +37,12 @@ class Doors:
     def __init__(self, roster: Mapping[str, int], limits: LimitSettings) -> None:
         self._roster, self._limits = roster, limits
         self._streams: Counter[str] = Counter()
-        self._carrying: Counter[Place] = Counter()
-        self._since_s: dict[Place, float] = {}
+        self._carrying: Counter[SocketPlace] = Counter()
+        self._since_s: dict[SocketPlace, float] = {}
 
     @contextmanager
     def room(self, name: str, peer: str) -> Iterator[None]:
-        """The place of one stream; refuses who is on nobody's roster, and who holds enough of them already."""
-        if name not in self._roster:
-            raise RefusedError("identity", f"{name!r} is not among this node's children")
+        """The place of one stream of a child; refuses who holds enough of them already."""
         if self._streams[name] >= STREAMS_BY_NAME:
             raise RefusedError("crowded", f"{name!r} has {STREAMS_BY_NAME} streams already")
         place = place_of(peer)
@@ -69,17 +67,18 @@ class Doors:
         for place in self._unwelcome(now_s):
             _shut(numbers[place], place)
 
-    def _unwelcome(self, now_s: float) -> list[Place]:
+    def _unwelcome(self, now_s: float) -> list[SocketPlace]:
         """Those who have had time enough, and of each address those that came after too many others."""
         most = self._limits.per_address or 2 * len(self._roster) + _SPARE
-        by_address: dict[str, list[Place]] = defaultdict(list)
+        by_address: dict[str, list[SocketPlace]] = defaultdict(list)
         for place in sorted(self._since_s, key=lambda one: self._since_s[one]):
             by_address[place[0]].append(place)
         crowding = [place for places in by_address.values() for place in places[most:]]
         overdue = [place for place, since_s in self._since_s.items() if now_s - since_s > self._limits.handshake_s]
-        for address in {place[0] for place in (*crowding, *overdue)}:
-            log("connections closed", peer=address, idle=len(overdue), too_many=len(crowding))
-        return list({*crowding, *overdue})
+        unwelcome = list({*crowding, *overdue})
+        for address, count in Counter(place[0] for place in unwelcome).items():
+            log("connections closed", peer=address, connections=count)
+        return unwelcome
 
 
 def _one_less(counts: Counter[T], key: T) -> None:
@@ -88,7 +87,7 @@ def _one_less(counts: Counter[T], key: T) -> None:
         del counts[key]
 
 
-def place_of(peer: str) -> Place:
+def place_of(peer: str) -> SocketPlace:
     """Address and port of what gRPC calls a peer: `ipv4:10.0.0.1:4711`, `ipv6:%5B::1%5D:4711`."""
     address, _, port = unquote(peer).partition(":")[2].rpartition(":")
     return (_address(address.strip("[]")), int(port)) if port.isdigit() else (peer, 0)
@@ -104,7 +103,7 @@ def _address(text: str) -> str:
     return str(inner or address)
 
 
-def _connections(port: int) -> Iterator[tuple[int, Place]]:
+def _connections(port: int) -> Iterator[tuple[int, SocketPlace]]:
     """This process's accepted connections at a port: their numbers among its files, and who is at the other end."""
     for name in list(_FOLDER.iterdir()):
         with suppress(OSError):  # gRPC may close it meanwhile
@@ -115,7 +114,7 @@ def _connections(port: int) -> Iterator[tuple[int, Place]]:
                     yield int(name.name), place
 
 
-def _shut(number: int, place: Place) -> None:
+def _shut(number: int, place: SocketPlace) -> None:
     """End a connection, unless another one has taken its number by now."""
     with suppress(OSError), _copied(number) as held:
         if _other_end(held) == place:
@@ -132,7 +131,7 @@ def _copied(number: int) -> socket.socket:
         raise
 
 
-def _other_end(held: socket.socket) -> Place | None:
+def _other_end(held: socket.socket) -> SocketPlace | None:
     if held.family not in {socket.AF_INET, socket.AF_INET6}:
         return None
     there = held.getpeername()
