@@ -19,9 +19,9 @@ from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deliveries import StoppedError
 from hpfl.deployment.deployed_run import Deployment, build_deployment
+from hpfl.deployment.identity import check_own_certificate
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.run_watchers import Audited, RunLog, ServedMetrics
 from hpfl.deployment.settings import CloudNodeSettings
@@ -55,6 +55,7 @@ def run_cloud(
 
     `watchers` are told what happens and change nothing.
     """
+    check_own_certificate(settings, serves=True, connects=False)
     out = Path(settings.out)
     with LoopThread() as loop, RunStore.open(out, resume=True) as store:
         experiment = SharedWork(settings)
@@ -62,7 +63,7 @@ def run_cloud(
         stop.wake = _waking(deployment)
         for line in idle_settings(experiment.config):
             log("idle setting", level=logging.WARNING, told=line)
-        board = _board(settings, experiment, deployment)
+        board = _board(experiment, deployment)
         deployment.executor.on_timing = board.took
         cloud = deployment.cloud
         keepers = [
@@ -177,11 +178,10 @@ def _run_id(out: Path) -> str:
     return path.read_text(encoding="ascii")
 
 
-def _board(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Board:
+def _board(experiment: SharedWork, deployment: Deployment) -> Board:
     config = experiment.config
-    ues = {name: number for k in range(config.network.edges) for name, number in ue_roster([], config, k).items()}
-    edges = edge_roster(settings.edges, config)
-    return Board(deployment.cloud, edges=edges, ues=ues)
+    ues = {f"ue-{number}": number for number in range(config.network.num_ues)}
+    return Board(deployment.cloud, edges=deployment.cloud.roster, ues=ues)
 
 
 def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Subject:
@@ -210,5 +210,4 @@ def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: De
 
 
 def _median_ratio(executor: DeployedExecutor) -> float | None:
-    ratios = [timing.measured_s / timing.planned_s for timing in executor.timings if timing.planned_s > 0]
-    return statistics.median(ratios) if ratios else None
+    return statistics.median(executor.over_planned) if executor.over_planned else None

@@ -9,6 +9,7 @@ import torch
 from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.freed_memory import return_large_blocks
+from hpfl.deployment.identity import check_own_certificate
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork, stop_on_signals, until_stopped
@@ -25,6 +26,7 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
     return_large_blocks()
     stop = asyncio.Event()
     stop_on_signals(stop)
+    check_own_certificate(settings, serves=True, connects=True)
     edge = Edge(settings, SharedWork(settings))
     edge.ues.side.metrics.serve(settings.metrics)
     await edge.start()
@@ -35,6 +37,7 @@ async def run_ue(settings: UeNodeSettings) -> None:
     """Run a UE; a signal ends it once what it is sending has gone."""
     stop = asyncio.Event()
     stop_on_signals(stop)
+    check_own_certificate(settings, serves=False, connects=True)
     experiment, learner = make_learner(settings)
     log("ready", samples=learner.num_samples)
     ue = Ue(settings, experiment, learner)
@@ -43,6 +46,7 @@ async def run_ue(settings: UeNodeSettings) -> None:
 
 async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
     """Fetch the global model, adapt it on this UE's own data, save it; accuracy before and after."""
+    check_own_certificate(settings, serves=False, connects=True)
     experiment, learner = make_learner(settings)
     try:
         async with asyncio.timeout(settings.timing.patience_s):

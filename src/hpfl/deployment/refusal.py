@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from hpfl.deployment.peer_text import plain
+
 Code = Literal[
     "version",
     "configuration",
@@ -24,6 +26,7 @@ Code = Literal[
     "weight",
     "late",
     "empty",
+    "crowded",
 ]
 """The rules; metrics count refusals by them."""
 
@@ -39,9 +42,9 @@ ATTEMPTS = 3
 
 
 class RefusedError(Exception):
-    """A message that must not take effect."""
+    """A message that must not take effect; of a peer's words that the reason quotes, no more is kept than fits."""
 
     def __init__(self, code: Code, reason: str) -> None:
-        super().__init__(reason)
         self.code: Code = code
-        self.reason = reason
+        self.reason = plain(reason)
+        super().__init__(self.reason)
