@@ -10,6 +10,7 @@ import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
+from hpfl.histories import History
 from hpfl.learning import BoundMetric, Evaluation, NonFiniteUpdateError, ParameterSpec
 from hpfl.reporting.folder import SUMMARY, UES
 from hpfl.reporting.journal import Journal
@@ -48,10 +49,14 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Listeners:
-    """Who hears of a run: watchers, keepers (without whom it does not go on), and where notes and warnings are said."""
+    """Who hears of a run: watchers, keepers (without whom it does not go on), and where notes and warnings are said.
+
+    `histories` are what keepers write and a checkpoint vouches for.
+    """
 
     watchers: Sequence[Watcher] = ()
     keepers: Sequence[Watcher] = ()
+    histories: Sequence[History] = ()
     note: Say
     warn: Say
     should_stop: Callable[[], bool]
@@ -66,7 +71,7 @@ class RunRecorder:
     def __init__(self, subject: Subject, store: RunStore | None, listeners: Listeners) -> None:
         self.records: list[dict[str, Any]] = []
         self._subject, self._store, self._listeners = subject, store, listeners
-        self._journal = None if store is None else Journal(store, subject.config)
+        self._journal = None if store is None else self._opened(store)
         kept = [] if self._journal is None else [self._journal.timeline, self._journal]
         self._audience = Audience(listeners.watchers, keepers=[*kept, *listeners.keepers], warn=listeners.warn)
         self._figures: tuple[int, Mapping[str, FloatArray], IntArray] | None = None
@@ -135,6 +140,11 @@ class RunRecorder:
         broken_off = self._broken_off(error)
         with suppress(Exception):  # the first error is the one to tell
             self._audience.tell("ended", broken_off)
+
+    def _opened(self, store: RunStore) -> Journal:
+        subject, histories = self._subject, self._listeners.histories
+        anew = "begin anew in another folder" if subject.deployed else "begin anew with --force or in another --out"
+        return Journal(store, subject.config, save_every=subject.save_every, anew=anew, histories=histories)
 
     @property
     def _folder(self) -> Path | None:
