@@ -73,7 +73,7 @@ def lines_of(log: Path) -> list[dict | None]:
 def arrays_of(folder: Path, entry: dict) -> dict[str, np.ndarray]:
     """What lies in the file that a line names."""
     if entry["file"] is None:
-        raise AuditError(f"round {entry['round']} has digests alone; the updates are logged with `audit = \"full\"`")
+        raise AuditError(f'round {entry["round"]} has digests alone; the updates are logged with `audit = "full"`')
     try:
         return load_file(folder / entry["file"])
     except (OSError, SafetensorError) as error:

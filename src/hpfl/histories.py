@@ -39,7 +39,7 @@ class Mark:
 
 def size_of(told: str) -> int:
     """The bytes that a mark vouches for."""
-    return int(told.split()[0])
+    return int(told.split(maxsplit=1)[0])
 
 
 def holds(path: Path, told: str) -> bool:

@@ -12,9 +12,9 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
 from hpfl.histories import History
 from hpfl.learning import BoundMetric, Evaluation, NonFiniteUpdateError, ParameterSpec
-from hpfl.reporting.folder import SUMMARY, UES
+from hpfl.reporting.folder import UES
 from hpfl.reporting.journal import Journal
-from hpfl.reporting.store import RunStore
+from hpfl.reporting.store import RunStore, is_summed_up
 from hpfl.reporting.summary import run_summary, ue_figures
 from hpfl.reporting.table import write_table
 from hpfl.training.cloud_step import DivergedError
@@ -179,12 +179,17 @@ class RunRecorder:
         return {**told, **self._subject.facts()}
 
     def _write(self, result: RunResult) -> None:
-        """Model, table of UEs and summary. A cloud that is stopped comes back; one that came back has heard nothing."""
+        """Model, table of UEs and summary. A cloud that is stopped comes back; one that came back has heard nothing.
+
+        So what it came to before stays, if it can be read.
+        """
         if self._store is None:
             return
-        if self._subject.deployed and (not result.completed or (self._store.out / SUMMARY).exists()):
+        if self._subject.deployed and not result.completed:
             return
         self._store.write_model(result.model)
+        if self._subject.deployed and is_summed_up(self._store.out):
+            return
         write_table(self._store.out / UES, result.ues)
         self._store.write_summary(result.summary)
         self.has_written = True

@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 import hpfl
 from hpfl.cli import app
-from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.gantt import draw_timeline
 from hpfl.reporting.store import OutputError
 from hpfl.reporting.table import write_table

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Loaded:
     """The state to continue from, on the CPU; None where nothing was ever saved. Notes name what was passed over."""
 
     state: TrainState | None
-    marks: Marks = field(default_factory=dict)
+    marks: Marks = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

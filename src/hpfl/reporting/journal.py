@@ -17,6 +17,7 @@ from hpfl.reporting.checkpoint import (
     load_latest,
     save_checkpoint,
 )
+from hpfl.reporting.config_file import with_digest
 from hpfl.reporting.folder import CHECKPOINTS, CONFIG, ROUNDS, SUMMARY, TIMELINE
 from hpfl.reporting.store import RunStore, read_config, read_rounds
 from hpfl.reporting.timeline import TimelineFile
@@ -26,6 +27,7 @@ from hpfl.training.state import TrainState
 from hpfl.training.watching import Watcher
 
 Say = Callable[[str], None]
+
 
 class Journal(Watcher):
     """Records and checkpoints of one run, simulated or real, and its `timeline`, which is told of rounds before it.
@@ -49,7 +51,7 @@ class Journal(Watcher):
 
     def write_config(self) -> None:
         """Leave the configuration beside what it leads to."""
-        self._store.write_config(to_toml(self._config))
+        self._store.write_config(with_digest(to_toml(self._config)))
 
     def recovered(self, start: TrainState, note: Say) -> tuple[TrainState, list[dict[str, Any]]]:
         """The newest whole checkpoint, or the start, and the records up to it; whatever came later is dropped."""
@@ -122,7 +124,7 @@ class Journal(Watcher):
         """Which of records and timeline has a line before a round's end that cannot be read."""
         whole = self.timeline.last_round() if drawn else None
         if self._store.last_round < number:
-            return f"records are intact up to round {self._store.last_round} only"
+            return f"{ROUNDS} is intact up to round {self._store.last_round} only"
         if whole is not None and whole < number:
             return f"{TIMELINE} is damaged after round {whole} ({self.timeline.way_on})"
         return ""

@@ -87,7 +87,7 @@ class RunStore:
     def damage(self, told: str, to_round: int) -> str:
         """What is wrong with the records that a mark vouches for; empty: nothing."""
         if self.last_round < to_round:
-            return f"records are intact up to round {self.last_round} only"
+            return f"{ROUNDS} is intact up to round {self.last_round} only"
         size = _intact_prefix(_content(self.out), last=to_round)[0]
         is_same = size == size_of(told) and holds(self.out / ROUNDS, told)
         return "" if is_same else f"{ROUNDS} is not what was written up to round {to_round}"
@@ -187,6 +187,12 @@ def read_summary(folder: Path) -> dict[str, Any]:
     if summary is None:
         raise OutputError(f"{path} is not a JSON object")
     return summary
+
+
+def is_summed_up(folder: Path) -> bool:
+    """Whether the summary and the table of UEs of a run are there and can be read."""
+    path = Path(folder) / SUMMARY
+    return path.is_file() and _parsed(path.read_bytes()) is not None and (Path(folder) / UES).is_file()
 
 
 def read_config(folder: Path) -> dict[str, Any]:

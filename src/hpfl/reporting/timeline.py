@@ -65,7 +65,7 @@ class TimelineFile(Watcher):
         return max(whole - 1, 0) if any(numbers[damaged:]) else whole
 
     def rewind(self, to_round: int) -> None:
-        """Where no mark tells how far they reach, drop the lines of rounds after `to_round`, damaged ones, and what a killed process left of a line."""
+        """Drop the lines of later rounds, and damaged ones, where no mark tells how far the others reach."""
         self.close()
         if self.path.exists():
             numbered = [(_round_of(line), line) for line in _whole_lines(self.path)]
