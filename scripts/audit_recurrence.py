@@ -207,7 +207,9 @@ def recomputed(params: np.ndarray, entry: dict, folder: Path, memory: Memory) ->
     updates = arrays["updates"]
     for member, update, logged in zip(entry["members"], updates, entry["updates"], strict=True):
         if digest(update) != logged:
-            raise AuditError(f"round {entry['round']}: the update of edge {member} is not the one that was logged")
+            raise AuditError(
+                f"round {entry['round']}: the update of edge {member} is not the one that was logged ({entry['file']})"
+            )
         if not np.isfinite(update).all():
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not finite")
     if entry.get("messages"):
@@ -270,7 +272,7 @@ class Course:
         number, arrays = entry["round"], arrays_of(self.folder, entry)
         params, memory = arrays["params"], memory_at(entry, arrays)
         if digest(params) != entry["params"]:
-            raise AuditError(f"the start at round {number} is not the model that was logged")
+            raise AuditError(f"the start at round {number} is not the model that was logged ({entry['file']})")
         if self.models and self.models.get(number) != entry["params"]:
             raise AuditError(f"the start at round {number} is not the model of that round")
         if self.rules.get(number, memory.digest()) != memory.digest():

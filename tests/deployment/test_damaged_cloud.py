@@ -114,8 +114,8 @@ def assert_exact_or_named(begun, folder, whole, hit, told):
     try:
         audit_script.audit(folder)
     except audit_script.AuditError as error:
-        assert name.parts[0] in {"audit", LOG}, (hit, error)
-        assert name.name in str(error) or LOG in str(error) or name.parts[0] in str(error), (hit, error)
+        assert name.parts[0] in {"audit", LOG, "checkpoints"}, (hit, error)
+        assert name.name in str(error) or LOG in str(error), (hit, error)
         return "exact, the audit names it"
     return "exact"
 
@@ -130,14 +130,18 @@ def test_a_struck_cloud_goes_on_to_the_same_model_or_is_refused_by_name(authorit
 
 @pytest.mark.slow
 def test_two_hundred_struck_clouds_go_on_to_the_same_model_or_are_refused_by_name(authority, stopped, whole, tmp_path):
-    ends, draw = Counter(), random.Random(22)
+    ends, draw, faults = Counter(), random.Random(22), []
     for number in range(200):
         begun = stopped if number % 3 else whole
         folder = copied(begun, tmp_path / "run")
         hit = struck(folder, draw)
-        ends[assert_exact_or_named(begun, folder, whole, hit, gone_on(authority, folder))] += 1
+        try:
+            ends[assert_exact_or_named(begun, folder, whole, hit, gone_on(authority, folder))] += 1
+        except Exception as error:  # noqa: BLE001  a traceback is a fault too
+            faults.append(f"{hit}: {type(error).__name__} {error}")
         shutil.rmtree(folder)
     print(dict(ends))
+    assert not faults
 
 
 def changed(path, before, after):

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 
 from hpfl import atomic
 from hpfl.deployment.logs import log
+from hpfl.deployment.settings import SettingsError
 from hpfl.deployment.wire import Tag
 
 ModelPlace = tuple[int, int]
@@ -35,6 +36,8 @@ class KeptFiles:
     def __init__(self, folder: Path, sizes: Mapping[str, int]) -> None:
         self._folder = folder
         self._shapes = {name: (size,) for name, size in sizes.items() if size}
+        if self._shapes:
+            _refuse_a_file(folder)
 
     def places(self, tag: Tag) -> list[ModelPlace]:
         """The models of the tag's run that there are files of, in order."""
@@ -62,7 +65,7 @@ class KeptFiles:
         known = self._known(tag)
         later = [place for place in known if place > place_of(tag)]
         old = sorted(place for place in known if place <= place_of(tag))[:-_FILES]
-        others = set(self._folder.glob("*.safetensors")) - set(known.values())
+        others = {path for path in self._folder.glob("*.safetensors") if path.is_file()} - set(known.values())
         for path in [*(known[place] for place in [*later, *old]), *others]:
             path.unlink(missing_ok=True)
         atomic.remove_partials(self._folder)
@@ -95,6 +98,13 @@ class KeptFiles:
             log("kept file unusable", level=logging.WARNING, file=path.name, shapes=str(shapes))
             return None
         return rows
+
+
+def _refuse_a_file(folder: Path) -> None:
+    """Find out at the start that nothing could be kept."""
+    there = next(part for part in (folder, *folder.absolute().parents) if part.exists())
+    if not there.is_dir():
+        raise SettingsError(f"state is {folder}, and {there} is a file; wanted a folder, so remove it or name another")
 
 
 def _whole(content: bytes) -> Mapping[str, torch.Tensor]:

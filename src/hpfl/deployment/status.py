@@ -152,4 +152,4 @@ def _is_told(status: dict[str, Any]) -> bool:
     """Whether a status has what a table shows, so that one that is damaged is none."""
     nodes, names = status.get("nodes"), {row.name for row in fields(BoardRow)}
     counts = all(isinstance(status.get(name), int) for name in ("round", "rounds"))
-    return counts and isinstance(nodes, list) and all(isinstance(row, dict) and row.keys() == names for row in nodes)
+    return counts and isinstance(nodes, list) and all(isinstance(row, dict) and row.keys() >= names for row in nodes)
