@@ -54,8 +54,12 @@ class History(Protocol):
     way_on: str
     """What somebody can do when it is damaged."""
 
-    def sync(self) -> str:
-        """Wait until all of it is on the disk; the mark of it as it is then."""
+    def unsynced(self) -> list[Path]:
+        """Files and folders that may not have reached the disk since this was asked last."""
+        ...
+
+    def mark(self) -> str:
+        """The mark of it as it is now."""
         ...
 
     def go_on(self, told: str) -> None:
@@ -90,14 +94,14 @@ class AppendedFile:
             file.seek(max(size - 1, 0))
             return file.read() in {b"", b"\n"}
 
-    def sync(self) -> str:
-        """Wait until everything is on the disk, and the name of a new file; the mark of it."""
-        if not self._is_synced:
-            os.fsync(self._descriptor)
-            self._is_synced = True
-            if not self._is_named:
-                atomic.sync_folder(self.path.parent)
-                self._is_named = True
+    def unsynced(self) -> list[Path]:
+        """The file where it has grown since this was asked last, and at first its folder, for its name."""
+        changed = [] if self._is_synced else [self.path] if self._is_named else [self.path, self.path.parent]
+        self._is_synced, self._is_named = True, self._is_named or bool(changed)
+        return changed
+
+    def mark(self) -> str:
+        """The mark of the whole file."""
         return self._grown().told()
 
     def cut(self, size: int) -> None:

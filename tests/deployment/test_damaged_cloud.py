@@ -10,10 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from damage import struck
 from deployment_nodes import _SCRIPT, Certificates, Tiny, audit_script
 from test_watched_cloud import Deployed
 
+from damage import struck
 from hpfl import atomic, deployed
 from hpfl.cli_errors import REFUSALS
 from hpfl.deployment.audit import LOG
@@ -111,13 +111,18 @@ def assert_exact_or_named(begun, folder, whole, hit, told):
     assert [record["aggregated"] for record in read_rounds(folder)] == [
         record["aggregated"] for record in read_rounds(whole)
     ]
+    fault = audit_fault(folder)
+    assert not fault or name.parts[0] in {"audit", LOG, "checkpoints"}, (hit, fault)
+    assert not fault or name.name in fault or LOG in fault, (hit, fault)
+    return "exact, the audit names it" if fault else "exact"
+
+
+def audit_fault(folder):
     try:
         audit_script.audit(folder)
     except audit_script.AuditError as error:
-        assert name.parts[0] in {"audit", LOG, "checkpoints"}, (hit, error)
-        assert name.name in str(error) or LOG in str(error), (hit, error)
-        return "exact, the audit names it"
-    return "exact"
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -129,6 +134,7 @@ def test_a_struck_cloud_goes_on_to_the_same_model_or_is_refused_by_name(authorit
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_two_hundred_struck_clouds_go_on_to_the_same_model_or_are_refused_by_name(authority, stopped, whole, tmp_path):
     ends, draw, faults = Counter(), random.Random(22), []
     for number in range(200):
@@ -226,7 +232,7 @@ def test_all_of_the_audit_is_on_the_disk_before_a_checkpoint_is(authority, tmp_p
         real_file(path)
 
     def fsync(descriptor):
-        synced.add((Path(os.readlink(f"/proc/self/fd/{descriptor}")), os.fstat(descriptor).st_size))
+        synced.add((Path(f"/proc/self/fd/{descriptor}").readlink(), os.fstat(descriptor).st_size))
         real_fsync(descriptor)
 
     def replace(path, target):

@@ -136,14 +136,14 @@ class AuditLog:
             line["step"] = {"kind": kind, "coding": taken.step.coding}
         self._append(line)
 
-    def sync(self) -> str:
-        """Wait until the files that lines name, and then the lines, are on the disk; the mark of the log."""
-        for path in self._unsynced:
-            atomic.sync_file(path)
-        if self._unsynced:
-            atomic.sync_folder(self._folder)
-        self._unsynced.clear()
-        return self._log.sync()
+    def unsynced(self) -> list[Path]:
+        """The files that new lines name, their folder, and the log."""
+        files, self._unsynced = self._unsynced, []
+        return [*files, *([self._folder] if files else []), *self._log.unsynced()]
+
+    def mark(self) -> str:
+        """The mark of the log."""
+        return self._log.mark()
 
     def go_on(self, told: str) -> None:
         """Nothing is dropped: the start that follows takes the place of what a checkpoint does not know."""

@@ -21,9 +21,9 @@ FORMAT = "hpfl checkpoint 1"
 MAX_HEADER_BYTES = 64 * 2**20
 """Numbers, planner memory and names go into the header, for which safetensors allows 100 MB."""
 
-Marks = Mapping[str, str]
+HistoryMarks = Mapping[str, str]
 """What a checkpoint vouches for: by the names of files, how far each reached then, and its digest."""
-Fits = Callable[[int, Marks], str]
+Fits = Callable[[int, HistoryMarks], str]
 """Why a run cannot go on from the checkpoint of a round, which has these marks; empty where it can."""
 
 _NAME = re.compile(r"round-(\d{8,})\.safetensors")
@@ -47,12 +47,12 @@ class Loaded:
     """The state to continue from, on the CPU; None where nothing was ever saved. Notes name what was passed over."""
 
     state: TrainState | None
-    marks: Marks = dataclasses.field(default_factory=dict)
+    marks: HistoryMarks = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 def save_checkpoint(
-    folder: Path, state: TrainState, *, fingerprint: str, marks: Marks | None = None, keep: int = 2
+    folder: Path, state: TrainState, *, fingerprint: str, marks: HistoryMarks | None = None, keep: int = 2
 ) -> Path:
     """Write `state` at once, then prune all but the `keep` newest; a crash leaves the previous ones untouched."""
     try:
@@ -90,7 +90,7 @@ def load_latest(folder: Path, *, fingerprint: str, fits: Fits = lambda number, m
     return Loaded(state=None)
 
 
-def _read(path: Path, fingerprint: str) -> tuple[TrainState, Marks]:
+def _read(path: Path, fingerprint: str) -> tuple[TrainState, HistoryMarks]:
     try:
         header, tensors = _verified(path)
         written_by = header["fingerprint"]

@@ -7,12 +7,13 @@ on from it finds a changed digit in what lies before; what lies after is dropped
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hpfl import atomic
 from hpfl.config import ConfigError, Experiment, differences, to_toml
 from hpfl.histories import History, holds, size_of
 from hpfl.reporting.checkpoint import (
     CheckpointError,
+    HistoryMarks,
     Loaded,
-    Marks,
     OtherConfigurationError,
     load_latest,
     save_checkpoint,
@@ -25,8 +26,6 @@ from hpfl.training.evaluation_summary import evaluation_is_due
 from hpfl.training.record import RoundRecord, evaluated_columns
 from hpfl.training.state import TrainState
 from hpfl.training.watching import Watcher
-
-Say = Callable[[str], None]
 
 
 class Journal(Watcher):
@@ -53,7 +52,7 @@ class Journal(Watcher):
         """Leave the configuration beside what it leads to."""
         self._store.write_config(with_digest(to_toml(self._config)))
 
-    def recovered(self, start: TrainState, note: Say) -> tuple[TrainState, list[dict[str, Any]]]:
+    def recovered(self, start: TrainState, note: Callable[[str], None]) -> tuple[TrainState, list[dict[str, Any]]]:
         """The newest whole checkpoint, or the start, and the records up to it; whatever came later is dropped."""
         loaded = self._whole(note)
         for told in loaded.notes:
@@ -66,7 +65,7 @@ class Journal(Watcher):
         self._go_on(state, loaded.marks, note)
         return state, self._prolonged(state, read_rounds(self._store.out))
 
-    def _whole(self, note: Say) -> Loaded:
+    def _whole(self, note: Callable[[str], None]) -> Loaded:
         """The checkpoint to go on from; no number depends on the timeline, so one that fits none is put away."""
         try:
             loaded = self._latest(self._histories)
@@ -79,7 +78,7 @@ class Journal(Watcher):
             self._refuse_what_was_saved(note)
         return loaded
 
-    def _refuse_what_was_saved(self, note: Say) -> None:
+    def _refuse_what_was_saved(self, note: Callable[[str], None]) -> None:
         """Without a checkpoint a run begins again, unless one must have been there: then nothing is dropped unasked."""
         rounds, every = self._store.num_lines, self._save_every
         if (every and rounds > every) or (self._store.out / SUMMARY).exists():
@@ -93,7 +92,7 @@ class Journal(Watcher):
     def _latest(self, histories: Sequence[History]) -> Loaded:
         """The newest whole checkpoint that histories fit; that of another configuration is refused with the keys."""
 
-        def fits(number: int, marks: Marks) -> str:
+        def fits(number: int, marks: HistoryMarks) -> str:
             return self._damage(number, marks, histories)
 
         try:
@@ -109,7 +108,7 @@ class Journal(Watcher):
         except CheckpointError as error:
             raise CheckpointError(f"{error}; put what is damaged back from a copy, or {self._anew}") from error
 
-    def _damage(self, number: int, marks: Marks, histories: Sequence[History]) -> str:
+    def _damage(self, number: int, marks: HistoryMarks, histories: Sequence[History]) -> str:
         """Why a checkpoint and the history do not belong together; earlier versions left no marks in theirs."""
         if not marks:
             return self._damaged_lines(number, drawn=self.timeline in histories)
@@ -129,7 +128,7 @@ class Journal(Watcher):
             return f"{TIMELINE} is damaged after round {whole} ({self.timeline.way_on})"
         return ""
 
-    def _go_on(self, state: TrainState, marks: Marks, note: Say) -> None:
+    def _go_on(self, state: TrainState, marks: HistoryMarks, note: Callable[[str], None]) -> None:
         """Drop what came after the checkpoint; a history that is not there begins anew, which the checkpoint says."""
         if not marks:
             self.timeline.rewind(state.round)
@@ -159,6 +158,7 @@ class Journal(Watcher):
 
     def save(self, state: TrainState) -> None:
         """Have everything up to this round on the disk, with a checkpoint to go on from."""
-        marks = {history.path.name: history.sync() for history in self._histories} | {ROUNDS: self._store.sync()}
+        atomic.sync_all([self._store.out / ROUNDS, *(path for one in self._histories for path in one.unsynced())])
+        marks = {history.path.name: history.mark() for history in self._histories} | {ROUNDS: self._store.mark()}
         save_checkpoint(self._store.checkpoints, state, fingerprint=self._fingerprint, marks=marks)
         self.saved_round = state.round

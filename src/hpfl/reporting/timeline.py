@@ -88,9 +88,13 @@ class TimelineFile(Watcher):
         """No more rounds will come."""
         self.close()
 
-    def sync(self) -> str:
-        """Wait until all lines are on the disk; the mark of them."""
-        return self._file.sync()
+    def unsynced(self) -> list[Path]:
+        """The file, where it has grown."""
+        return self._file.unsynced()
+
+    def mark(self) -> str:
+        """The mark of all lines."""
+        return self._file.mark()
 
     def close(self) -> None:
         """Close the file."""
