@@ -62,7 +62,9 @@ def save_checkpoint(
     header = json.dumps({"format": FORMAT, "fingerprint": fingerprint, "fields": fields, "marks": marks or {}})
     if len(header) > MAX_HEADER_BYTES:
         raise CheckpointError(f"planner memory takes {len(header)} bytes as JSON; {MAX_HEADER_BYTES} are allowed")
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        atomic.sync_folder(folder.parent)  # its name, and those of the files that it vouches for
     path = folder / f"round-{state.round:08d}.safetensors"
     with atomic.replacing(path) as partial:
         metadata = {"hpfl": header, "blake2b": _checksum(header, tensors)}
