@@ -10,10 +10,11 @@ import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
+from hpfl.histories import History
 from hpfl.learning import BoundMetric, Evaluation, NonFiniteUpdateError, ParameterSpec
-from hpfl.reporting.folder import ROUNDS, SUMMARY, UES
+from hpfl.reporting.folder import ROUNDS, UES
 from hpfl.reporting.journal import Journal
-from hpfl.reporting.store import RunStore, read_rounds
+from hpfl.reporting.store import RunStore, is_summed_up, read_rounds
 from hpfl.reporting.summary import run_summary, ue_figures
 from hpfl.reporting.table import write_table
 from hpfl.training.cloud_step import DivergedError
@@ -48,10 +49,14 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Listeners:
-    """Who hears of a run: watchers, keepers (without whom it does not go on), and where notes and warnings are said."""
+    """Who hears of a run: watchers, keepers (without whom it does not go on), and where notes and warnings are said.
+
+    `histories` are what keepers write and a checkpoint vouches for.
+    """
 
     watchers: Sequence[Watcher] = ()
     keepers: Sequence[Watcher] = ()
+    histories: Sequence[History] = ()
     note: Say
     warn: Say
     should_stop: Callable[[], bool]
@@ -66,7 +71,7 @@ class RunRecorder:
     def __init__(self, subject: Subject, store: RunStore | None, listeners: Listeners) -> None:
         self._told: list[dict[str, Any]] = []
         self._subject, self._store, self._listeners = subject, store, listeners
-        self._journal = None if store is None else Journal(store, subject.config)
+        self._journal = None if store is None else self._opened(store)
         kept = [] if self._journal is None else [self._journal.timeline, self._journal]
         self._audience = Audience(listeners.watchers, keepers=[*kept, *listeners.keepers], warn=listeners.warn)
         self._figures: tuple[int, Mapping[str, FloatArray], IntArray] | None = None
@@ -143,6 +148,11 @@ class RunRecorder:
             return self._told
         return read_rounds(self._store.out) if (self._store.out / ROUNDS).exists() else []
 
+    def _opened(self, store: RunStore) -> Journal:
+        subject, histories = self._subject, self._listeners.histories
+        anew = "begin anew in another folder" if subject.deployed else "begin anew with --force or in another --out"
+        return Journal(store, subject.config, save_every=subject.save_every, anew=anew, histories=histories)
+
     @property
     def _folder(self) -> Path | None:
         return None if self._store is None else self._store.out
@@ -177,12 +187,17 @@ class RunRecorder:
         return {**told, **self._subject.facts()}
 
     def _write(self, result: RunResult) -> None:
-        """Model, table of UEs and summary. A cloud that is stopped comes back; one that came back has heard nothing."""
+        """Model, table of UEs and summary. A cloud that is stopped comes back; one that came back has heard nothing.
+
+        So what it came to before stays, if it can be read.
+        """
         if self._store is None:
             return
-        if self._subject.deployed and (not result.completed or (self._store.out / SUMMARY).exists()):
+        if self._subject.deployed and not result.completed:
             return
         self._store.write_model(result.model)
+        if self._subject.deployed and is_summed_up(self._store.out):
+            return
         write_table(self._store.out / UES, result.ues)
         self._store.write_summary(result.summary)
         self.has_written = True

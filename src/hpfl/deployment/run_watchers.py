@@ -13,7 +13,7 @@ from hpfl.learning.sending import Sending
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 from hpfl.training.step_coding import CLOUD_CODEC
-from hpfl.training.watching import Run, Watcher
+from hpfl.training.watching import Run, RunResult, Watcher
 
 
 class RunLog(Watcher):
@@ -49,6 +49,10 @@ class Audited(Watcher):
         assert self.executor.uploaded is not None
         shares = dict(zip(record.aggregated, record.shares, strict=True))
         self.audit.stepped(self.executor.uploaded, self._model(state), shares)
+
+    def ended(self, result: RunResult) -> None:
+        """No more rounds will come."""
+        self.audit.ended()
 
     def _model(self, state: TrainState) -> NamedModel:
         return self.executor.cloud.named(as_vector(state.params), round_number=state.round)
