@@ -93,7 +93,7 @@ def test_a_ues_certificate_cannot_serve(edge, certificates):
     limits = LimitSettings()
 
     async def serve():
-        hub = Hub(None, {"ue-1": 1}, fingerprint="", limits=limits, metrics=Metrics())
+        hub = Hub(None, {"ue-1": 1}, shapes=None, limits=limits, metrics=Metrics())
         return hub, await hub.start("127.0.0.1:0", certificates.tls("ue-0"))
 
     hub, port = edge.loop.run(serve(), 5)

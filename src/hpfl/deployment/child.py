@@ -17,7 +17,7 @@ from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings, UeNodeSettings
 from hpfl.deployment.stream import TierStream
 from hpfl.deployment.uploading import Upload, Uploads
-from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, VectorSpec, digest_of, encode
+from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, digest_of, encode
 
 
 class ChildWork(Protocol):
@@ -97,7 +97,7 @@ class ChildSide:
     async def settle(self) -> None:
         """Wait until what the parent has asked for is sent, so that no update is lost."""
         timing = self._settings.timing
-        await self.uploads.settle(timing.deadline_slack_s, timing.settle_s)
+        await self.uploads.settle(timing.deadline_slack_s, timing.finish_s)
         if self.link.stream is not None:
             await self.link.stream.close()
 
@@ -115,9 +115,8 @@ class ChildSide:
 
     def _hello(self) -> bytes:
         held = self.computing.held
-        hello = pb.Hello(
-            version=VERSION,
-            fingerprint=self._experiment.fingerprint,
+        hello = self._experiment.shapes.hello(
+            number=self._settings.number,
             num_samples=self._work.num_samples,
             holds=held is not None,
             sketch=None if held is None else held.sketch,

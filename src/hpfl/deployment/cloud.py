@@ -15,6 +15,7 @@ from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_slots
+from hpfl.deployment.orders import planned_s_of
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.waiting import asked_until
@@ -49,6 +50,10 @@ class Cloud:
         """The updates of the newest round in the order of arrival."""
         return self._ways.delivered
 
+    def is_left_out(self, edge: int) -> bool:
+        """Whether rounds go on without an edge, for it did not answer."""
+        return self._side.attendance.is_left_out(edge)
+
     async def start(self) -> int:
         """Listen for edges; the port."""
         return await self._side.start()
@@ -67,6 +72,7 @@ class Cloud:
         if side.model is not model:
             side.model = model
             side.gathering.turn_to(model.tag)
+            side.sketches.restart()
             side.sent.clear()
 
     def accept_only(self, allowed: Mapping[int, Tag]) -> None:
@@ -82,17 +88,18 @@ class Cloud:
             self._all_ready, gathering.changed, within_s, lambda: side.ask_again(self._owing())
         ):
             waited_s += within_s
-            if gathering.held:
+            if self._ready():
                 break  # whoever is not ready by now is left out
             if waited_s >= self._timing.patience_s:
                 self._lose_patience(waited_s)
             side.sent.clear()  # an answer may have been lost: ask again
         if self.stopping.is_set():
             raise StoppedError
-        held = {edge: held for edge, held in gathering.held.items() if edge in self.hub.children}
+        side.sketches.close([child.number for child in self._owing()], len(side.waited_for()))
+        held = {edge: gathering.held[edge] for edge in sorted(self._ready())}
         if not held and gathering.all_failed(side.roster.values()):  # one that is away may yet
             raise _diverged(gathering.tag)
-        return held
+        return self._ways.trusted(held)
 
     def _lose_patience(self, waited_s: float) -> None:
         """Where those that are there have failed, the model is lost; who is not there may still come."""
@@ -103,21 +110,26 @@ class Cloud:
         log("no edge has an update", level=logging.WARNING, waited_s=round(waited_s))
 
     def _owing(self) -> list[Child]:
-        answered = self._side.gathering.held.keys() | self._side.gathering.failed
-        return [child for edge, child in self.hub.children.items() if edge not in answered]
+        gathering = self._side.gathering
+        answered = gathering.held.keys() | gathering.failed | gathering.vacant
+        return [self.hub.children[edge] for edge in self._side.waited_for() - answered]
+
+    def _ready(self) -> set[int]:
+        return self._side.waited_for() & self._side.gathering.held.keys()
 
     def _all_ready(self) -> bool:
-        """Whether all edges that are there have answered; those that were not sent the model are sent it."""
+        """Whether all edges that are worth it have answered; those that were not sent the model are sent it."""
         if self.stopping.is_set():
             return True
         side, children = self._side, self.hub.children
         holds_nothing = [child for edge, child in children.items() if edge not in side.gathering.held]
         side.hand_out([child for child in holds_nothing if side.sent.get(child.number) is not child])
-        there = set(children)
-        ready = there & side.gathering.held.keys()
-        if not ready and not side.gathering.all_failed(side.roster.values()):
+        if side.is_early:
             return False
-        return bool(there) and there == ready | (there & side.gathering.failed) and not side.is_early
+        if not self._ready():
+            return bool(children) and side.gathering.all_failed(side.roster.values())
+        owing = [child.number for child in self._owing()]
+        return not owing or side.sketches.is_over(owing, len(side.waited_for()))
 
     async def execute(
         self, orders: Mapping[int, tuple[Tag, Any]], deadline_s: float, *, coding: int = 0
@@ -130,7 +142,9 @@ class Cloud:
         self._ways.coding = coding
         tags = {edge: tag.by(self._side.name) for edge, (tag, _) in orders.items()}
         asked = {edge: order for edge, (_, order) in orders.items()}
-        await self._side.collect(asked, tags, at_once=max(len(asked), 1), within_s=deadline_s)
+        planned_s = {edge: planned_s_of(self._timing, order) for edge, order in asked.items()}
+        at_once = max(len(asked), 1)
+        await self._side.collect(asked, tags, at_once=at_once, within_s=deadline_s, planned_s=planned_s)
         return delivered
 
     def is_waiting_for(self, edge: int) -> bool:

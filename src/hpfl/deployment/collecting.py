@@ -1,11 +1,13 @@
 """Updates of one round: each is asked for once, counted once, and never after the end."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from hpfl.deployment.checks import check_same_model
 from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.roll_call import RollCall
+from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Arrival, Tag
 
 Sink = Callable[[int, Arrival], None]
@@ -15,10 +17,12 @@ Sink = Callable[[int, Arrival], None]
 class Collecting:
     """Which children were asked for an update, under which tag, and which have delivered it."""
 
-    def __init__(self, tags: Mapping[int, Tag], sink: Sink) -> None:
+    def __init__(self, tags: Mapping[int, Tag], sink: Sink, roll: RollCall) -> None:
         self.seconds: dict[int, float] = {}
         self._tags = tags
         self._sink = sink
+        self._roll = roll
+        self._changed = asyncio.Event()
         self._asked_at: dict[int, float] = {}
         self._answers: dict[int, asyncio.Future[bool]] = {}
         self._closed = False
@@ -28,19 +32,29 @@ class Collecting:
         loop = asyncio.get_running_loop()
         self._asked_at[number] = loop.time()
         self._answers[number] = loop.create_future()
+        self._roll.ask(number)
         return self._answers[number]
 
-    async def run(self, asking: Iterable[Coroutine[Any, Any, None]], within_s: float) -> None:
-        """Ask everybody, side by side, and close when all have answered or the seconds are over."""
-        tasks = [asyncio.ensure_future(one) for one in asking]
+    async def run(self, asking: Mapping[int, Coroutine[Any, Any, None]], within_s: float) -> None:
+        """Ask everybody, side by side; close when all have answered, are not worth waiting for, or the time is over."""
+        tasks = {number: asyncio.ensure_future(one) for number, one in asking.items()}
+        for task in tasks.values():
+            task.add_done_callback(lambda _: self._changed.set())
+
+        def owing() -> list[int]:
+            return [number for number, task in tasks.items() if not task.done()]
+
         try:
-            if tasks:
-                await asyncio.wait(tasks, timeout=within_s)
+            await until(lambda: self._is_over(owing(), len(tasks)), self._changed, within_s)
+            self._roll.close(owing(), len(tasks))
         finally:
             self.close()
-            for task in tasks:
+            for task in tasks.values():
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    def _is_over(self, owing: list[int], count: int) -> bool:
+        return not owing or self._roll.is_over(owing, count)
 
     def check(self, tag: Tag, number: int) -> None:
         """Refuse updates of another round or model, unasked ones, second ones and late ones."""
@@ -78,6 +92,7 @@ class Collecting:
             self.give_up(number)
             raise
         self.seconds[number] = self.waited(number)
+        self._roll.heard(number)
         self._settle(number, True)
 
     def give_up(self, number: int) -> None:

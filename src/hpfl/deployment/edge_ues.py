@@ -1,6 +1,6 @@
 """An edge's UEs through one round: sends them models, waits for sketches, collects updates into one mean."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,48 +40,83 @@ class EdgeUes:
         slots = max(int(settings.limits.buffer_mb * 1e6 // experiment.spec.nbytes), _LEAST_SLOTS)
         roster = ue_roster(settings, experiment.config)
         self.ways = FromUes(experiment, len(roster.slots))
-        self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots)
+        self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots, share=SOONER)
         self.hub = self.side.hub
         self._timing = settings.timing
 
-    async def sketched(self, tag: Tag, vector: Vector, only: set[int] | None = None) -> dict[int, CheckedSketch]:
-        """Send a model down and wait for the sketches of all (or `only` some) UEs that are there.
+    async def sketched(
+        self, tag: Tag, vector: Vector, only: set[int] | None = None, vacant: Callable[[], object] = lambda: None
+    ) -> dict[int, CheckedSketch]:
+        """Send a model down and wait for the sketches of all (or `only` some) UEs that are there and not left out.
 
-        There are none where the model has diverged, so that no UE that is there computes anything usable on it.
+        There are none where the model has diverged, so that no UE that is there computes anything usable on it. Where
+        nobody is there who could compute, `vacant` is called, and whoever comes is waited for.
         """
         side, own = self.side, tag.by(self.side.name)
         gathering = side.gathering = Gathering(own)
         side.run, side.model = tag.run, NamedModel(own, vector)
-        while True:
-            side.hand_out(self._owing(gathering, only))
-            complete = await asked_until(
-                lambda: self._complete(gathering, only),
-                gathering.changed,
-                SOONER * self._timing.compute_s,
-                lambda: side.ask_again(self._owing(gathering, only)),
-            )
-            if complete or gathering.held or only is not None:  # whoever has not computed by now is left out
-                return {ue: held.sketch for ue, held in sorted(gathering.held.items())}
+        side.sketches.restart()
+        told = False
 
-    def _owing(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
+        def complete() -> bool:
+            nonlocal told
+            if only is None and self._is_vacant() and not told:
+                told = True
+                vacant()
+            return self._complete(gathering, only)
+
+        while True:
+            side.hand_out(self._asked(gathering, only))
+            waiting = SOONER * self._timing.compute_s
+            done = await asked_until(
+                complete, gathering.changed, waiting, lambda: side.ask_again(self._owing(gathering, only))
+            )
+            owing = [child.number for child in self._owing(gathering, only)]
+            side.sketches.close(owing, len(side.waited_for() if only is None else only & side.waited_for()))
+            held = {ue: gathering.held[ue].sketch for ue in sorted(gathering.held.keys() - side.attendance.left_out())}
+            if done or held or only is not None:  # whoever has not computed by now is left out
+                return self.ways.trusted(held)
+
+    def _is_vacant(self) -> bool:
+        """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""
+        side = self.side
+        if side.waited_for():
+            return side.is_early
+        side.hand_out([child for child in self.hub.children.values() if child.number not in side.gathering.held])
+        return True
+
+    def _asked(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
         there = self.hub.children
         wanted = there.keys() if only is None else only & there.keys()
         return [there[number] for number in wanted - gathering.held.keys() - gathering.failed]
 
+    def _owing(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
+        out = self.side.attendance.left_out()
+        return [child for child in self._asked(gathering, only) if child.number not in out]
+
     def _complete(self, gathering: Gathering, only: set[int] | None) -> bool:
-        there = self.hub.children.keys()
-        heard = bool(gathering.held) or bool(gathering.failed & there)
-        if not heard or self._owing(gathering, only):
-            return only is not None and not only & there
-        return only is not None or not self.side.is_early
+        """Whether all UEs that are worth it have answered."""
+        there = self.side.waited_for() if only is None else only & self.side.waited_for()
+        if not there:
+            return only is not None
+        heard = there & (gathering.held.keys() | gathering.failed)
+        owing = there - heard
+        if not heard or (only is None and self.side.is_early):
+            return False
+        return not owing or (bool(gathering.held) and self.side.sketches.is_over(owing, len(there)))
 
     async def collected(
-        self, tag: Tag, plan: Mapping[int, UePlan], samples: Mapping[int, int], asked: Any, *, within_s: float
+        self,
+        tag: Tag,
+        plan: Mapping[int, UePlan],
+        announced: Mapping[int, CheckedSketch],
+        asked: Any,
+        *,
+        within_s: float,
     ) -> dict[int, float]:
         """Let the UEs in a plan deliver as their edge was `asked` to, into `combined`; the seconds each took.
 
-        Who is late is left out. `samples` is how many were announced for each UE: an update that comes with another
-        number is refused.
+        Who is late is left out. Another update than the one `announced`, or one with other samples, is refused.
         """
         slots = self.side.at_once
         crowd = min(1.0, slots / max(len(plan), 1))  # several waves, each faster: together as long as planned
@@ -95,9 +130,10 @@ class EdgeUes:
             )
             for ue, one in plan.items()
         }
-        self.ways.begin(samples, asked.coding)
+        self.ways.begin(announced, asked.coding)
         tags = dict.fromkeys(self.side.roster.values(), tag.by(self.side.name))
-        return await self.side.collect(orders, tags, at_once=slots, within_s=within_s)
+        planned_s = {ue: one.compute_s + one.upload_s for ue, one in plan.items()} if asked.paced else {}
+        return await self.side.collect(orders, tags, at_once=slots, within_s=within_s, planned_s=planned_s)
 
     async def evaluated(self, tag: Tag, vector: Vector) -> dict[int, Vector]:
         """Every UE's figures of a model, as far as they come in time."""

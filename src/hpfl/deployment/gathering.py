@@ -20,6 +20,7 @@ class Gathering:
         self.tag = tag
         self.held: dict[int, Held] = {}
         self.failed: set[int] = set()
+        self.vacant: set[int] = set()
         self.allowed: Mapping[int, Tag] = {}
         self.changed = asyncio.Event()
 
@@ -27,6 +28,7 @@ class Gathering:
         """There is a newer model; updates on the older one are looked at again by `drop_invalid`."""
         self.tag = tag
         self.failed.clear()
+        self.vacant.clear()
 
     def drop_invalid(self) -> None:
         """Forget updates on models that count no longer."""
@@ -53,6 +55,7 @@ class Gathering:
     def take(self, number: int, held: Held) -> None:
         """One more child has computed."""
         self.held[number] = held
+        self.vacant.discard(number)
         self.changed.set()
 
     def give_up(self, number: int) -> None:
@@ -60,14 +63,21 @@ class Gathering:
         self.failed.add(number)
         self.changed.set()
 
+    def lacks(self, number: int) -> None:
+        """This child has nobody who could compute for it; it says so at once when somebody has come."""
+        self.vacant.add(number)
+        self.changed.set()
+
     def all_failed(self, numbers: Iterable[int]) -> bool:
         """Whether all these children compute nothing usable on the current model."""
-        return self.failed.issuperset(numbers)
+        seated = set(numbers)  # a roster may be empty for a while, which says nothing of the model
+        return bool(seated) and self.failed >= seated
 
     def forget(self, number: int) -> None:
         """Nothing more is known of this child."""
         self.held.pop(number, None)
         self.failed.discard(number)
+        self.vacant.discard(number)
         self.changed.set()
 
 

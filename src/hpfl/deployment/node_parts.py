@@ -24,14 +24,16 @@ from hpfl.rng import Streams
 from hpfl.training.sketch import DEFAULT_WIDTH
 
 
-def make_node_task(settings: NodeSettings, config: Experiment) -> Task:
-    """The experiment's model and loss; shapes are as the node's file says, else those of the data set."""
+def node_shape(settings: NodeSettings, config: Experiment) -> tuple[tuple[int, ...], int]:
+    """Shape of an input and number of outputs, as the node's file says, else those of the data set."""
     spec = described(config.data.dataset, config.data.options("dataset"))
-    return task_of(
-        config,
-        input_shape=tuple(settings.input_shape) or spec.input_shape,
-        num_outputs=settings.num_outputs or spec.num_outputs,
-    )
+    return tuple(settings.input_shape) or tuple(spec.input_shape), settings.num_outputs or spec.num_outputs
+
+
+def make_node_task(settings: NodeSettings, config: Experiment) -> Task:
+    """The experiment's model and loss, for the shapes of a node."""
+    input_shape, num_outputs = node_shape(settings, config)
+    return task_of(config, input_shape=input_shape, num_outputs=num_outputs)
 
 
 def node_cost(config: Experiment, task: Task) -> SampleCost:

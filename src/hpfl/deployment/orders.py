@@ -7,10 +7,13 @@ import numpy as np
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.books import Books
 from hpfl.deployment.deliveries import Held
-from hpfl.deployment.settings import CloudNodeSettings
+from hpfl.deployment.settings import CloudNodeSettings, TimingSettings
 from hpfl.deployment.wire import Tag
 from hpfl.network.links import Links
 from hpfl.planning.problem import Plan
+
+_STEPS_UP = 2
+"""From UEs to their edge, and from the edge to the cloud."""
 
 
 def order_of(
@@ -23,7 +26,7 @@ def order_of(
     tag = Tag(run=held.tag.run, round=round_number, base_round=held.tag.base_round, base=held.tag.base)
     order = pb.Order(
         upload_s=float(plan.edge_upload_s[edge]) * scale,
-        deadline_s=deadline_s(settings, float(plan.latency_s[edge]), steps=2),
+        deadline_s=deadline_s(settings, float(plan.latency_s[edge]), steps=_STEPS_UP),
         phase_deadline_s=deadline_s(settings, float(plan.edge_phase_s[edge]), steps=1),
         switch_s=0.0 if plan.switch_s is None else float(plan.switch_s[edge]) * scale,
         paced=settings.paced,
@@ -41,3 +44,8 @@ def deadline_s(settings: CloudNodeSettings, planned_s: float, *, steps: int) -> 
     """Real seconds that are waited for what was planned to take so long, with slack for so many steps."""
     timing = settings.timing
     return planned_s * settings.time_scale * timing.deadline_factor + steps * timing.deadline_slack_s
+
+
+def planned_s_of(timing: TimingSettings, order: Any) -> float:
+    """Real seconds that an edge was ordered to take, by its deadline; 0 where it is to be as quick as it can."""
+    return (order.deadline_s - _STEPS_UP * timing.deadline_slack_s) / timing.deadline_factor if order.paced else 0.0

@@ -7,24 +7,25 @@ from functools import partial
 from typing import Any, Protocol
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.believing import in_the_time_it_had, struck
 from hpfl.deployment.checks import CheckedSketch, check_speaker
 from hpfl.deployment.collecting import Collecting
 from hpfl.deployment.deliveries import Held
 from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.hub import Child, Hub
+from hpfl.deployment.kept_attendance import kept_attendance
 from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep, StepLog, step_frames
 from hpfl.deployment.named_model import NamedModel, model_of
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.opening import Opening
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
+from hpfl.deployment.roll_call import RollCall
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Arrival, Tag, VectorSpec, encode
-
-_SLOT_SHARE = 0.25
-"""Of a deadline, how long a child that does not answer may keep others from being asked."""
 
 
 class ParentWays(Protocol):
@@ -81,53 +82,60 @@ class ParentSide:
         ways: ParentWays,
         *,
         at_once: int,
+        share: float = 1.0,
     ) -> None:
-        self.name = settings.name
-        self.run = ""
+        self.name, self.run = settings.name, ""
         self.at_once = at_once
         self.roster = roster
         self.metrics = Metrics()
+        self.attendance = kept_attendance(settings.timing, roster, self.metrics, share=share)
+        self.sketches = RollCall(self.attendance, "sketch", limit_s=share * settings.timing.compute_s)
         self.model: NamedModel | None = None
         self.steps = StepLog(experiment.spec)
         self.sent: dict[int, Child] = {}
         self.gathering = Gathering()
         self._accept = partial(ways.accept, self)
-        self.collecting = Collecting({}, self._accept)
+        self.collecting = Collecting({}, self._accept, RollCall(self.attendance, "update", limit_s=0.0))
         self.evaluating: Evaluating | None = None
         self._settings = settings
         self._ways = ways
-        self._gather_until_s = 0.0
-        self._columns = experiment.columns
-        self.hub = Hub(self, roster, fingerprint=experiment.fingerprint, limits=settings.limits, metrics=self.metrics)
+        self._opening = Opening(self.attendance, settings.timing, lambda: len(self.roster))
+        self._columns, self._ranges = experiment.columns, experiment.ranges
+        self.hub = Hub(self, roster, shapes=experiment.shapes, limits=settings.limits, metrics=self.metrics)
 
     async def start(self) -> int:
         """Listen for children; the port."""
-        self._gather_until_s = asyncio.get_running_loop().time() + self._settings.timing.gather_s
+        self._opening.start()
         return await self.hub.start(self._settings.listen, self._settings.tls)
 
     @property
     def is_early(self) -> bool:
-        """Whether children that have never come may still be on their way."""
-        early = asyncio.get_running_loop().time() < self._gather_until_s
-        return early and len(self.hub.children) < len(self.roster)
+        """Whether children that are not there, or have nobody to compute for them, may still be on their way."""
+        there = len(self.hub.children.keys() - self.gathering.vacant)
+        return self._opening.is_early(there, resumed=self.model is not None and self.model.tag.round > 0)
 
     def hand_out(self, children: list[Child]) -> None:
         """Send the current model, unless there is a newer one before it is a child's turn; or the steps to it.
 
         A child that has not got the model that steps begin with says so, and is sent the model.
         """
-        model = self.model
+        model, children = self.model, [child for child in children if self.sketches.calls(child.number)]
         if model is None:
             return
         self.sent.update({child.number: child for child in children})
+        now_s = asyncio.get_running_loop().time()
         behind: dict[tuple[ModelStep, ...], list[Child]] = {}
         for child in children:
             steps = self.steps.between(child.model, model.tag.base) if child.model else ()
-            child.asked_again = child.asked_again or bool(steps)
+            child.asked_again, child.handed_s = child.asked_again or bool(steps), now_s
             behind.setdefault(steps, []).append(child)
         for steps, some in behind.items():
             frames = step_frames(model.tag, steps) if steps else model.frames(pb.TRAIN)
             self.hub.send_all(frames, some, at_once=self.at_once, still=lambda: self.model is model)
+
+    def waited_for(self) -> set[int]:
+        """The children that are there and not left out."""
+        return self.hub.children.keys() - self.attendance.left_out()
 
     def ask_again(self, children: list[Child]) -> None:
         """Ask those who owe a sketch for it; a child that has not got the model says so."""
@@ -138,13 +146,22 @@ class ParentSide:
         self.hub.send_all([frame], children, at_once=self.at_once)
 
     async def collect(
-        self, orders: Mapping[int, Any], tags: Mapping[int, Tag], *, at_once: int, within_s: float
+        self,
+        orders: Mapping[int, Any],
+        tags: Mapping[int, Tag],
+        *,
+        at_once: int,
+        within_s: float,
+        planned_s: Mapping[int, float],
     ) -> dict[int, float]:
         """Send orders, so many at once, and wait for the updates; the seconds each took, who is late is left out.
 
-        `tags` name what an update must be about, also those of children that are not asked this time.
+        `tags` name what an update must be about, also those of children that are not asked this time. `planned_s` is
+        how long children were ordered to take.
         """
-        collecting = self.collecting = Collecting(tags, self._accept)
+        rule = {"limit_s": within_s, "factor": self._settings.timing.deadline_factor}
+        roll = RollCall(self.attendance, "update", planned_s=planned_s, **rule)
+        collecting = self.collecting = Collecting(tags, self._accept, roll)
         turn = asyncio.Semaphore(at_once)
 
         async def one(number: int) -> None:
@@ -153,11 +170,11 @@ class ParentSide:
                 if child is not None:
                     answer = collecting.ask(number)
                     await child.stream.send(encode(tags[number], order=orders[number]))
-                    await asyncio.wait({answer}, timeout=_SLOT_SHARE * within_s)
+                    await asyncio.wait({answer}, timeout=roll.waits_s(number))
             if child is not None:
                 await answer
 
-        await collecting.run([one(number) for number in orders], within_s)
+        await collecting.run({number: one(number) for number in orders}, within_s)
         missing = sorted(orders.keys() - collecting.seconds.keys())
         if missing:
             log(
@@ -172,15 +189,23 @@ class ParentSide:
         self, model: NamedModel, *, within_s: float, is_over: Callable[[], bool] = lambda: False
     ) -> dict[int, Any]:
         """Every UE's figures of a model, as far as they come in time and those who were asked stay."""
-        evaluating = self.evaluating = Evaluating(model.tag, self._columns)
-        asked = dict(self.hub.children)
+        roll = RollCall(self.attendance, "figures", limit_s=within_s)
+        evaluating = self.evaluating = Evaluating(model.tag, self._columns, self._ranges, roll.heard)
+        asked = {number: child for number, child in self.hub.children.items() if roll.calls(number)}
+        waited = {number for number in asked if not self.attendance.is_left_out(number, "figures")}
         self.hub.send_all(model.frames(pb.EVALUATE), list(asked.values()), at_once=self.at_once)
 
+        def owing() -> set[int]:
+            there = {number for number in waited if self.hub.children.get(number) is asked[number]}
+            return there - evaluating.heard
+
         def done() -> bool:
-            left = {number for number, child in asked.items() if self.hub.children.get(number) is child}
-            return is_over() or left <= evaluating.heard
+            owed = owing()
+            return is_over() or not owed or roll.is_over(owed, len(waited))
 
         await until(done, evaluating.changed, within_s)
+        if not is_over():
+            roll.close(owing(), len(waited))
         return dict(evaluating.figures)
 
     async def farewell(self, message: Any) -> None:
@@ -197,9 +222,10 @@ class ParentSide:
             if not hello.visitor:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
-        sketch = self._ways.checked(child, hello.sketch)
+        with struck(self.attendance, number, self.gathering.changed):
+            sketch = self._ways.checked(child, hello.sketch)
         child.model = model_of(tag)
-        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
+        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, in_the_time_it_had(sketch, child)))
         return tag.by(self.name)
 
     def attached(self, child: Child) -> None:
@@ -213,6 +239,8 @@ class ParentSide:
             return
         self.sent.pop(child.number, None)
         self.collecting.give_up(child.number)
+        for book in (self.gathering, self.attendance) if child.shut_out else ():
+            book.forget(child.number)
         for waiting in (self.gathering, self.evaluating):
             if waiting is not None:
                 waiting.changed.set()
@@ -226,7 +254,8 @@ class ParentSide:
 
     def take_vector(self, child: Child, arrival: Arrival) -> None:
         """A child's update."""
-        self.collecting.take(child.number, arrival)
+        with struck(self.attendance, child.number, self.gathering.changed):
+            self.collecting.take(child.number, arrival)
 
     def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
         """A child's sketch, figures of UEs, a request for the model, or that there is no update."""
@@ -236,8 +265,12 @@ class ParentSide:
         match kind:
             case "sketch":
                 check_speaker(tag, name=child.name, run=self.run)
+                if child.number not in self.gathering.vacant:  # it has waited itself
+                    self.sketches.heard(child.number)
                 self.gathering.check(child.number, tag)
-                self.gathering.take(child.number, Held(tag, self._ways.checked(child, frame.sketch)))
+                with struck(self.attendance, child.number, self.gathering.changed):
+                    checked = self._ways.checked(child, frame.sketch)
+                self.gathering.take(child.number, Held(tag, in_the_time_it_had(checked, child)))
                 child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
@@ -258,6 +291,8 @@ class ParentSide:
         elif self.collecting.awaits(tag, child.number):
             self.collecting.give_up(child.number)
             self._ways.declined(self, child)
+        elif code == "empty" and about_current:
+            self.gathering.lacks(child.number)
         elif child.asked_again and about_current:
             child.asked_again, child.model = False, b""
             self.hand_out([child])

@@ -20,6 +20,8 @@ Code = Literal[
     "digest",
     "nonfinite",
     "norm",
+    "sketch",
+    "range",
     "samples",
     "weight",
     "late",
@@ -31,6 +33,8 @@ Code = Literal[
 
 UNUSABLE = frozenset({"nonfinite", "norm"})
 """Rules by which a child says itself that what it computes on a model would be refused."""
+LIES = frozenset({"nonfinite", "norm", "sketch", "weight", "malformed"})
+"""Rules that no honest child breaks with a sketch or an update that has come whole: it has looked at both itself."""
 RETRIED = frozenset({"order", "size"})
 """Rules that refuse a spoiled transfer, which another attempt may mend."""
 ATTEMPTS = 3

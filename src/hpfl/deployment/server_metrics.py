@@ -17,6 +17,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self.registry}
         self.attached = Gauge("hpfl_children_attached", "Children attached now.", **made)
+        self.left_out = Gauge("hpfl_children_left_out", "Children left out of rounds now.", **made)
+        self.misses = Counter("hpfl_misses", "Answers that did not come in time.", **made)
         self.accepted = Counter("hpfl_updates_accepted", "Updates that went into a mean.", **made)
         self.refused = Counter("hpfl_messages_refused", "Messages refused, by rule.", ["code"], **made)
         self.attachments = Counter("hpfl_attachments", "Streams opened by children.", **made)

@@ -31,7 +31,12 @@ class LimitSettings(Section):
     """What no peer may exceed."""
 
     update_norm: float = key(1e3, "largest Euclidean norm of an update", gt=0)
+    norm_ratio: float = key(
+        4.0, "updates are scaled down to this many times a running median of norms; 0: they are not", ge=0
+    )
     num_samples: int = key(10_000_000, "most samples a UE may declare", unit="samples", ge=1)
+    sample_ratio: float = key(20.0, "a UE counts for at most this many times the median of declared samples", ge=1)
+    share: float = key(0.5, "largest share of a mean that one of three or more UEs may have", gt=0, le=1)
     connections: int = key(4096, "connections a server holds at once", ge=1)
     buffer_mb: float = key(6.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
     refusals: int = key(50, "refused messages after which a child is cut off", ge=1)
@@ -52,10 +57,16 @@ class TimingSettings(Section):
     """How long who waits for whom."""
 
     gather_s: float = key(60.0, "after a start, how long to wait for children that are not there yet", unit="s", ge=0)
+    settle_s: float = key(
+        2.0, "where a run goes on and a quorum is back, how long after the last newcomer it does", unit="s", ge=0
+    )
     compute_s: float = key(120.0, "how long to wait for children to compute on a new model", unit="s", gt=0)
     deadline_factor: float = key(2.0, "a deadline is this many times the planned seconds, plus the slack", ge=1)
     deadline_slack_s: float = key(5.0, "seconds added to every deadline", unit="s", ge=0)
     evaluate_s: float = key(120.0, "how long to wait for UEs to evaluate a model", unit="s", gt=0)
+    quorum: float = key(0.5, "share of the children that must have answered before a learnt wait may end", ge=0, le=1)
+    least_wait_s: float = key(1.0, "no learnt wait is shorter than this", unit="s", gt=0)
+    slowest: float = key(10.0, "a child is waited for at most this many times what children usually take", ge=1)
     retry_s: float = key(5.0, "longest pause between attempts to reach the parent", unit="s", gt=0)
     refused_retry_s: float = key(
         60.0, "longest pause between attempts of a node that its parent turns away", unit="s", gt=0
@@ -63,7 +74,7 @@ class TimingSettings(Section):
     patience_s: float = key(
         600.0, "how long a cloud waits for any edge, or a visitor for the model, before it says so", unit="s", gt=0
     )
-    settle_s: float = key(60.0, "after SIGTERM, how long an update on its way is waited for", unit="s", ge=0)
+    finish_s: float = key(60.0, "after SIGTERM, how long an update on its way is waited for", unit="s", ge=0)
 
 
 class NodeSettings(Section):

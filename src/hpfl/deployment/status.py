@@ -83,6 +83,8 @@ class Board(Watcher):
         planned_s, measured_s = self._seconds.get(f"edge {number}", (None, None))
         uploading = held is not None and self._cloud.is_waiting_for(number)
         state = "absent" if child is None else "uploading" if uploading else "ready" if held else "computing"
+        if child is not None and self._cloud.is_left_out(number):
+            state = "left out"
         return BoardRow(
             node=name,
             state=state,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-_LONGEST_WAIT_S = 0.25  # how often a wait looks again at who is attached
+_LONGEST_WAIT_S = 0.05  # how often a wait looks again at who is attached, and who is worth it
 _ASKED_AGAIN_AFTER = (0.125, 0.125, 0.25)  # shares of a wait; the rest is waited in silence
 
 

@@ -1,0 +1,78 @@
+"""One question to children: when each was asked, and whether those who have not answered are worth waiting for."""
+
+from collections.abc import Collection, Mapping
+
+from hpfl.deployment.attendance import Attendance, Question
+
+
+class RollCall:
+    """When children were asked; where they have `planned_s` to answer, only what they take beyond it is learnt."""
+
+    def __init__(
+        self,
+        attendance: Attendance,
+        question: Question,
+        *,
+        limit_s: float,
+        planned_s: Mapping[int, float] | None = None,
+        factor: float = 1.0,
+    ) -> None:
+        self.limit_s = limit_s
+        self._attendance = attendance
+        self._question: Question = question
+        self._planned_s = planned_s or {}
+        self._factor = factor
+        self._asked_s: dict[int, float] = {}
+        self._last_s = attendance.clock()
+
+    def restart(self) -> None:
+        """Another question of the same kind begins; whoever is left out may still answer the one before."""
+        asked_s, attendance = self._asked_s, self._attendance
+        self._asked_s = {one: at_s for one, at_s in asked_s.items() if attendance.is_left_out(one, self._question)}
+        self._last_s = self._attendance.clock()
+
+    def calls(self, number: int) -> bool:
+        """Ask a child, one that is left out only now and then; whether it is asked."""
+        attendance, question = self._attendance, self._question
+        if attendance.is_left_out(number, question):
+            if not attendance.is_due(number, question):
+                return False
+            attendance.probed(number, question)
+            self._asked_s.pop(number, None)
+        self.ask(number)
+        return True
+
+    def ask(self, number: int) -> None:
+        """A child is asked; whoever is asked again has no more time for it."""
+        self._asked_s.setdefault(number, self._attendance.clock())
+
+    def heard(self, number: int) -> None:
+        """A child has answered, in time or late."""
+        asked_s, self._last_s = self._asked_s.get(number), self._attendance.clock()
+        if asked_s is not None:
+            seconds = self._last_s - asked_s - self._planned_s.get(number, 0.0)
+            self._attendance.took(number, seconds, self._question)
+
+    def waits_s(self, number: int) -> float:
+        """How long a child is waited for from when it is asked."""
+        learnt_s = self._attendance.patience_s([number], self.limit_s, self._question)
+        return min(self._factor * self._planned_s.get(number, 0.0) + learnt_s, self.limit_s)
+
+    def is_over(self, owing: Collection[int], count: int) -> bool:
+        """Whether nobody who owes an answer, of `count` who were asked, is worth waiting for any longer."""
+        if count - len(owing) < self._attendance.quorum_of(count):
+            return not count
+        now_s = self._attendance.clock()
+        return not any(now_s < self._asked_s.get(number, now_s) + self.waits_s(number) for number in owing)
+
+    def close(self, owing: Collection[int], count: int) -> None:
+        """Go on without those who owe an answer, of `count` who were asked; where most do, it may not be their fault."""
+        if count - len(owing) < self._attendance.quorum_of(count):
+            return
+        now_s = self._attendance.clock()
+        for number in sorted(owing):
+            asked_s = self._asked_s.get(number)
+            if asked_s is not None:
+                why = f"no {self._question} came in {now_s - asked_s:.2f} s"
+                cost_s = now_s - max(asked_s, self._last_s)
+                self._attendance.missed(number, why, self._question, cost_s=cost_s)
