@@ -160,7 +160,7 @@ def test_a_flood_of_orders_leaves_one_in_hand_and_a_signal_still_ends_the_ue(ord
 
     nodes, child, tag = ordered
     ue = nodes.ues[0]
-    object.__setattr__(nodes.common["timing"], "leaving_s", 0.3)
+    object.__setattr__(nodes.common["timing"], "finish_s", 0.3)
 
     async def flood():
         for number in range(200):

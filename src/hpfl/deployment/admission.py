@@ -73,11 +73,15 @@ class Admission:
             raise RefusedError("identity", f"{name!r} is not among this node's children")
         certificate = x509.load_pem_x509_certificate(next(iter(auth.get("x509_pem_cert", ()))))
         child = ProvenChild(name, number, certificate)
+        self.check(child)
+        self.announce(child)
+        return child
+
+    def check(self, child: ProvenChild) -> None:
+        """Refuse a child that may not be here."""
         why = self.why_not(child)
         if why:
             raise RefusedError("identity", why)
-        self.announce(child)
-        return child
 
     def why_not(self, child: ProvenChild) -> str:
         """Why a child may not be here, as a sentence; empty where it may."""

@@ -97,7 +97,7 @@ class ChildSide:
     async def settle(self) -> None:
         """Wait until what the parent has asked for is sent, so that no update is lost."""
         timing = self._settings.timing
-        await self.uploads.settle(timing.deadline_slack_s, timing.leaving_s)
+        await self.uploads.settle(timing.deadline_slack_s, timing.finish_s)
         if self.link.stream is not None:
             await self.link.stream.close()
 

@@ -19,11 +19,11 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.open_files import connections_for
 from hpfl.deployment.peer_text import plain
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.rosters import ChildRoster
+from hpfl.deployment.rosters import num_slots
 from hpfl.deployment.security import server_credentials, server_options
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
-from hpfl.deployment.stream import TierStream
+from hpfl.deployment.stream import TierStream, go_on
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
 
@@ -104,7 +104,6 @@ class Hub:
         self.metrics = metrics
         self._parent = parent
         self._roster = roster
-        self._slots = roster.slots if isinstance(roster, ChildRoster) else range(len(roster))
         self._shapes = shapes
         self._limits = limits
         self._doors = Doors(roster, limits)
@@ -115,10 +114,11 @@ class Hub:
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
-        connections = connections_for(len(self._slots), self._limits)
+        slots = num_slots(self._roster)
+        connections = connections_for(slots, self._limits)
         self._server = grpc.aio.server(
             options=server_options(self._limits, connections=connections),
-            maximum_concurrent_rpcs=STREAMS_BY_NAME * len(self._slots) + _PASSING,
+            maximum_concurrent_rpcs=STREAMS_BY_NAME * slots + _PASSING,
         )
         own = OwnIdentity(tls)
         self._admission = Admission(self._roster, own, tls.revoked)
@@ -202,7 +202,7 @@ class Hub:
         except asyncio.CancelledError:
             if not child.stream.why_ended:
                 raise
-            _go_on()
+            go_on()
             if child.shut_out:
                 raise RefusedError("identity", child.stream.why_ended) from None
             return grpc.StatusCode.ALREADY_EXISTS, child.stream.why_ended
@@ -218,6 +218,7 @@ class Hub:
         if frame.WhichOneof("body") != "hello":
             raise RefusedError("unexpected", "the first message is not a greeting")
         check_hello(frame.hello, tag=tag, name=proven.name)
+        self._admission.check(proven)  # files may have changed while it took its time
         self._shapes.check(frame.hello, name=proven.name, number=proven.number)
         child = Child(proven, frame.hello, _served(context, proven.name, self._limits, self.metrics))
         self._retire(child)
@@ -288,13 +289,6 @@ def _hand_over(parent: Parent, child: Child, tag: Tag, content: Any) -> None:
         parent.take_vector(child, content)
     else:
         parent.take_message(child, tag, content)
-
-
-def _go_on() -> None:
-    """This task was cancelled to end its stream, and has one more thing to do: to say why."""
-    task = asyncio.current_task()
-    assert task is not None
-    task.uncancel()
 
 
 def _served(context: Any, name: str, limits: LimitSettings, metrics: Metrics) -> TierStream:

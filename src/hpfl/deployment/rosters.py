@@ -54,6 +54,11 @@ class ChildRoster(Mapping[str, int]):
         return len(self._seats)
 
 
+def num_slots(roster: Mapping[str, int]) -> int:
+    """How many children there may be at once, now or later."""
+    return len(roster.slots if isinstance(roster, ChildRoster) else roster)
+
+
 def seats_in(path: Path, slots: range) -> dict[str, int]:
     """A roster file: one name per line in the order of the numbers, `-` for an empty slot, `#` begins a comment."""
     try:

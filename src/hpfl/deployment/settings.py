@@ -77,7 +77,7 @@ class TimingSettings(Section):
     patience_s: float = key(
         600.0, "how long a cloud waits for any edge, or a visitor for the model, before it says so", unit="s", gt=0
     )
-    leaving_s: float = key(60.0, "after SIGTERM, how long an update on its way is waited for", unit="s", ge=0)
+    finish_s: float = key(60.0, "after SIGTERM, how long an update on its way is waited for", unit="s", ge=0)
 
 
 class NodeSettings(Section):

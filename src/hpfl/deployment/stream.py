@@ -153,3 +153,10 @@ def _seen(writing: "asyncio.Future[None]") -> None:
     """Look at the outcome of a write nobody waits for any more, or it would be reported as forgotten."""
     if not writing.cancelled():
         writing.exception()
+
+
+def go_on() -> None:
+    """This task was cancelled to end its stream, and has one more thing to do: to say why."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
