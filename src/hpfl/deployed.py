@@ -19,6 +19,7 @@ from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deliveries import StoppedError
 from hpfl.deployment.deployed_run import Deployment, build_deployment
+from hpfl.deployment.health import Health
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
@@ -67,7 +68,7 @@ def run_cloud(
         cloud = deployment.cloud
         keepers = [
             Audited(AuditLog(out, settings.audit), deployment.executor),
-            ServedMetrics(cloud.metrics, settings.metrics),
+            ServedMetrics(cloud.metrics, settings.metrics, Health(loop.loop, cloud.ready)),
         ]
         listeners = _listeners(stop, keepers, [board, RunLog(), *watchers_of(experiment.config, out), *watchers])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)

@@ -9,6 +9,7 @@ import torch
 from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.freed_memory import return_large_blocks
+from hpfl.deployment.health import Health, serve_status
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork, stop_on_signals, until_stopped
@@ -26,7 +27,7 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
     edge = Edge(settings, SharedWork(settings))
-    edge.ues.side.metrics.serve(settings.metrics)
+    edge.ues.side.metrics.serve(settings.metrics, Health(asyncio.get_running_loop(), edge.ready))
     await edge.start()
     await until_stopped(edge.run(), stop, edge.settle)
 
@@ -38,6 +39,7 @@ async def run_ue(settings: UeNodeSettings) -> None:
     experiment, learner = make_learner(settings)
     log("ready", samples=learner.num_samples)
     ue = Ue(settings, experiment, learner)
+    serve_status(settings.metrics, ue.metrics.registry, Health(asyncio.get_running_loop(), ue.ready))
     await until_stopped(ue.run(), stop, ue.settle)
 
 
