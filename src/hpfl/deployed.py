@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hpfl.deployment.health import Health
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
+from hpfl.deployment.readiness import cloud_ready
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.run_watchers import Audited, RunLog, ServedMetrics
 from hpfl.deployment.settings import CloudNodeSettings
@@ -68,7 +70,11 @@ def run_cloud(
         cloud = deployment.cloud
         keepers = [
             Audited(AuditLog(out, settings.audit), deployment.executor),
-            ServedMetrics(cloud.metrics, settings.metrics, Health(loop.loop, cloud.ready)),
+            ServedMetrics(
+                cloud.metrics,
+                settings.metrics,
+                Health(loop.loop, partial(cloud_ready, cloud, experiment.config.network.edges)),
+            ),
         ]
         listeners = _listeners(stop, keepers, [board, RunLog(), *watchers_of(experiment.config, out), *watchers])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)

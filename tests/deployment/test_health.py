@@ -2,11 +2,13 @@
 
 import urllib.error
 import urllib.request
+from functools import partial
 
 from deployment_nodes import Nodes, until
 
 from hpfl.deployment.health import Health, serve_status
 from hpfl.deployment.local import free_ports
+from hpfl.deployment.readiness import cloud_ready, edge_ready, ue_ready
 
 
 def got(address, path):
@@ -29,8 +31,8 @@ def test_nodes_say_when_they_are_ready_and_what_they_wait_for(certificates):
         nodes.start_edge(1)
         at, stops = {}, []
         for name, registry, ready in (
-            ("cloud", cloud.metrics.registry, cloud.ready),
-            ("edge", edge.ues.side.metrics.registry, edge.ready),
+            ("cloud", cloud.metrics.registry, partial(cloud_ready, cloud, 2)),
+            ("edge", edge.ues.side.metrics.registry, partial(edge_ready, edge)),
         ):
             at[name], stop = served(nodes, registry, ready)
             stops.append(stop)
@@ -38,7 +40,7 @@ def test_nodes_say_when_they_are_ready_and_what_they_wait_for(certificates):
         assert got(at["edge"], "/readyz")[0] == 503
         assert got(at["edge"], "/healthz") == (200, "ok\n")
         ues = [nodes.start_ue(number) for number in range(4)]
-        at["ue"], stop = served(nodes, ues[0].metrics.registry, ues[0].ready)
+        at["ue"], stop = served(nodes, ues[0].metrics.registry, partial(ue_ready, ues[0]))
         stops.append(stop)
         until(lambda: all(got(address, "/readyz")[0] == 200 for address in at.values()))
         assert got(at["cloud"], "/readyz")[1] == "listening, 2 of 2 edges attached\n"
@@ -48,10 +50,10 @@ def test_nodes_say_when_they_are_ready_and_what_they_wait_for(certificates):
         assert "hpfl_ue_updates_sent_total 2.0" in told
         assert "hpfl_ue_compute_seconds_count" in told
         nodes.stop_cloud()
-        until(lambda: got(at["edge"], "/readyz") == (503, "waits for cloud\n"))
-        assert got(at["cloud"], "/readyz") == (503, "does not listen yet\n")
+        until(lambda: got(at["edge"], "/readyz") == (503, "waits for its cloud\n"))
+        assert got(at["cloud"], "/readyz") == (503, "does not listen\n")
         nodes.kill("edge-0")
-        until(lambda: got(at["ue"], "/readyz") == (503, "waits for edge-0\n"))
+        until(lambda: got(at["ue"], "/readyz") == (503, "waits for its edge\n"))
         assert "hpfl_parent_attached 0.0" in got(at["ue"], "/metrics")[1]
         for stop in stops:
             stop()

@@ -37,12 +37,6 @@ class Cloud:
         self._side.run = run
         self.hub, self.metrics = self._side.hub, self._side.metrics
 
-    def ready(self) -> tuple[bool, str]:
-        """Whether edges can come: without any it waits, as it should."""
-        here, wanted = len(self.hub.children), len(self._side.roster)
-        told = f"{here} of {wanted} edges attached"
-        return self.hub.is_listening, f"listening, {told}" if self.hub.is_listening else "does not listen yet"
-
     @property
     def held(self) -> Mapping[int, Held]:
         """What edges have announced, by edge."""

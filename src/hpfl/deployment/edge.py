@@ -68,12 +68,6 @@ class Edge:
         finally:
             await self.ues.hub.stop()
 
-    def ready(self) -> tuple[bool, str]:
-        """Whether the cloud has it attached and a UE is there."""
-        here = len(self.ues.hub.children)
-        waits = ([] if self.up.link.is_welcome else [self._settings.cloud_name]) + ([] if here else ["its UEs"])
-        return not waits, f"waits for {' and '.join(waits)}" if waits else f"attached, with {here} UEs"
-
     async def settle(self) -> None:
         """Wait until what the cloud has asked for is sent, so that no update a UE has delivered is lost."""
         await self.up.settle()

@@ -55,10 +55,6 @@ class Ue:
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def ready(self) -> tuple[bool, str]:
-        """Whether its edge has it attached."""
-        return (True, "attached") if self.up.link.is_welcome else (False, f"waits for {self._settings.edge_name}")
-
     async def settle(self) -> None:
         """Wait until the update that is being sent has arrived."""
         await self.up.settle()
