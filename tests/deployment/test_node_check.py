@@ -60,7 +60,9 @@ def test_lines_for_people_say_the_same(laid):
 
 
 @pytest.mark.parametrize("role", ["edge", "ue"])
-def test_a_parent_that_runs_is_reached_and_one_that_would_turn_us_away_is_told(certificates, tmp_path, role):
+def test_a_parent_that_runs_is_reached_and_one_that_would_turn_us_away_is_told(
+    certificates, tmp_path, monkeypatch, role
+):
     """Against a real cloud and a real edge; another authority's certificate is noticed at this end."""
     other = Certificates(tmp_path / "other")
     with Nodes(certificates, tiny=True) as nodes:
@@ -80,6 +82,7 @@ def test_a_parent_that_runs_is_reached_and_one_that_would_turn_us_away_is_told(c
         mixed = TlsSettings(ca=own.ca, certificate=foreign.certificate, private_key=foreign.private_key)
         with pytest.raises(SettingsError, match=r"turned this node's certificate away|hung up after"):
             checked_parent(mixed, *place)
+        monkeypatch.setattr("hpfl.deployment.parent_check._CONNECT_S", 0.5)
         with socket.create_server(("127.0.0.1", 0)) as deaf, pytest.raises(SettingsError):
             checked_parent(own, f"127.0.0.1:{deaf.getsockname()[1]}", name, name)
 
