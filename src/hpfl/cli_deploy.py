@@ -135,7 +135,7 @@ def cloud_command(
     Started again after a crash it goes on from its last checkpoint, and edges come back by themselves. SIGTERM ends it
     after the round.
     """
-    _prepare()
+    _prepare(listens=not check)
     from hpfl.deployed import run_cloud, stopping_on_signals
     from hpfl.deployment.settings import CloudNodeSettings
 
@@ -154,7 +154,7 @@ def cloud_command(
 @reported
 def edge_command(file: NodeFile, check: CheckOption = False, json_: JsonOption = False) -> None:
     """Run an edge: server to its UEs, client of the cloud. Ends when the run is over, or on SIGTERM."""
-    _prepare()
+    _prepare(listens=not check)
     from hpfl.deployment.processes import run_edge
     from hpfl.deployment.settings import EdgeNodeSettings
 
@@ -235,10 +235,13 @@ def _settings(kind: Any, file: Path) -> Any:
     return settings
 
 
-def _prepare() -> None:
+def _prepare(*, listens: bool = False) -> None:
     """Set what gRPC reads at its first import, and say what is missing where the extra is not installed."""
     from hpfl.deployment.environment import prepare
+    from hpfl.deployment.handshakes import note_handshakes
 
+    if listens:
+        note_handshakes()
     prepare()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
