@@ -1,4 +1,4 @@
-"""`hpfl deploy`, `hpfl certs`, `hpfl cloud`, `hpfl edge`, `hpfl ue`: real processes over mutual TLS."""
+"""`hpfl deploy`, `hpfl cloud`, `hpfl edge`, `hpfl ue`: real processes over mutual TLS."""
 
 import asyncio
 import os
@@ -15,7 +15,6 @@ from hpfl.cli_options import SetOption
 from hpfl.training.cloud_step import DivergedError
 
 deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: every node a process of its own.")
-certs_app = typer.Typer(no_args_is_help=True, help="Make the certificates with which nodes prove who they are.")
 
 NodeFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="This node's file; see docs/deploy.md.")]
 
@@ -84,41 +83,6 @@ def local_command(  # noqa: PLR0917  every option is passed by name
     status = supervised(nodes, folder, quiet=quiet)
     if status:
         raise typer.Exit(status)
-
-
-@certs_app.command("init", epilog="Example: hpfl certs init certs")
-@reported
-def certs_init_command(
-    folder: Annotated[Path, typer.Argument(help="Where the authority will live.")],
-    days: Annotated[int, typer.Option(help="How long it is valid.", min=1)] = 3650,
-) -> None:
-    """Make the deployment's own certificate authority: ca.pem, for every node, and ca.key, for nobody else."""
-    from hpfl.deployment.certificates import init_authority
-
-    with _refusing():
-        init_authority(folder, days=days)
-    Console().print(f"{folder / 'ca.pem'} goes to every node; keep {folder / 'ca.key'} to yourself.", soft_wrap=True)
-
-
-@certs_app.command("issue", epilog="Example: hpfl certs issue certs cloud edge-0 ue-0 ue-1")
-@reported
-def certs_issue_command(
-    folder: Annotated[Path, typer.Argument(help="Where `hpfl certs init` made the authority.")],
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="cloud, edge-0, ue-0, ...")],
-    role: Annotated[str | None, typer.Option(help="cloud, edge or ue, where a name does not tell.")] = None,
-    days: Annotated[int, typer.Option(help="How long they are valid.", min=1)] = 365,
-    to: Annotated[Path | None, typer.Option(help="Folder to write to.", show_default="FOLDER")] = None,
-) -> None:
-    """Issue a certificate and a key for each node: NAME.pem and NAME.key, to be taken to that node alone."""
-    from hpfl.deployment.certificates import issue, load_authority
-
-    if role not in {None, "cloud", "edge", "ue"}:
-        refuse(f"--role is {role!r}; wanted cloud, edge or ue")
-    with _refusing():
-        authority = load_authority(folder)
-        for name in names:
-            path = issue(authority, to or folder, name, role=role, days=days)  # type: ignore[arg-type]
-            Console().print(str(path), soft_wrap=True)
 
 
 @reported
@@ -210,7 +174,7 @@ class _refusing:  # noqa: N801  reads as a word at its uses
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        from hpfl.deployment.certificates import CertificateError
+        from hpfl.deployment.issued import CertificateError
         from hpfl.deployment.settings import SettingsError
 
         known: tuple[type[BaseException], ...] = (CertificateError, SettingsError, DivergedError)

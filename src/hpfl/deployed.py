@@ -21,9 +21,9 @@ from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deliveries import StoppedError
 from hpfl.deployment.deployed_run import Deployment, build_deployment
 from hpfl.deployment.health import Health
+from hpfl.deployment.identity import check_own_certificate
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.readiness import cloud_ready
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.run_watchers import Audited, RunLog, ServedMetrics
@@ -58,6 +58,7 @@ def run_cloud(
 
     `watchers` are told what happens and change nothing.
     """
+    check_own_certificate(settings, serves=True, connects=False)
     out = Path(settings.out)
     with LoopThread() as loop, RunStore.open(out, resume=True) as store:
         experiment = SharedWork(settings)
@@ -65,7 +66,7 @@ def run_cloud(
         stop.wake = _waking(deployment)
         for line in idle_settings(experiment.config):
             log("idle setting", level=logging.WARNING, told=line)
-        board = _board(settings, experiment, deployment)
+        board = _board(experiment, deployment)
         deployment.executor.on_timing = board.took
         cloud = deployment.cloud
         keepers = [
@@ -184,11 +185,10 @@ def _run_id(out: Path) -> str:
     return path.read_text(encoding="ascii")
 
 
-def _board(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Board:
+def _board(experiment: SharedWork, deployment: Deployment) -> Board:
     config = experiment.config
-    ues = {name: number for k in range(config.network.edges) for name, number in ue_roster([], config, k).items()}
-    edges = edge_roster(settings.edges, config)
-    return Board(deployment.cloud, edges=edges, ues=ues)
+    ues = {f"ue-{number}": number for number in range(config.network.num_ues)}
+    return Board(deployment.cloud, edges=deployment.cloud.roster, ues=ues)
 
 
 def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Subject:

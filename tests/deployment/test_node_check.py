@@ -74,13 +74,13 @@ def test_a_parent_that_runs_is_reached_and_one_that_would_turn_us_away_is_told(
         name, port = ("cloud", nodes.cloud_port) if role == "edge" else ("edge-0", nodes.edge_ports[0])
         own, place = certificates.tls(f"{role}-0"), (f"127.0.0.1:{port}", name, name)
         assert "accepts this node's certificate" in checked_parent(own, *place)
-        with pytest.raises(SettingsError, match="not that of edge-7 by our authority"):
+        with pytest.raises(SettingsError, match=r"certificate of edge-7 at .* is refused here"):
             checked_parent(own, place[0], "edge-7", "edge")
         foreign = other.tls(f"{role}-0")
-        with pytest.raises(SettingsError, match="by our authority"):
+        with pytest.raises(SettingsError, match="not of an authority that is trusted here"):
             checked_parent(foreign, *place)
         mixed = TlsSettings(ca=own.ca, certificate=foreign.certificate, private_key=foreign.private_key)
-        with pytest.raises(SettingsError, match=r"turned this node's certificate away|hung up after"):
+        with pytest.raises(SettingsError, match=r"refuses this node's certificate|turned this node's|hung up after"):
             checked_parent(mixed, *place)
         monkeypatch.setattr("hpfl.deployment.parent_check._CONNECT_S", 0.5)
         with socket.create_server(("127.0.0.1", 0)) as deaf, pytest.raises(SettingsError):
@@ -101,22 +101,22 @@ def test_every_fault_of_certificates_has_its_sentence(laid, tmp_path):
     shutil.copy(certs / "ue-0.key", certs / "edge-0.key")
     assert "do not belong together" in told()
     issue(authority, certs, "edge-0", role="ue")
-    assert "not issued for the role edge" in told()
+    assert "is not made to serve others" in told()
     now = datetime.datetime.now(datetime.UTC)
     day = datetime.timedelta(days=1)
     issue(authority, certs, "edge-0", validity=(now - 2 * day, now - day))
     assert "expired on" in told()
     issue(authority, certs, "edge-0", validity=(now - day, now + 5 * day))
     assert not told()
-    assert "issue a new one soon" in checked(node)["certificate"][1]
+    assert "renew it soon" in checked(node)["certificate"][1]
     other = Certificates(tmp_path / "other")
     other.tls("edge-0")
     for suffix in ("pem", "key"):
         shutil.copy(tmp_path / "other" / f"edge-0.{suffix}", certs / f"edge-0.{suffix}")
-    assert "was not signed by the authority" in told()
+    assert "was not issued by the authority" in told()
     for suffix in ("pem", "key"):
         shutil.copy(certs / f"ue-0.{suffix}", certs / f"edge-0.{suffix}")
-    assert "is for ue-0; this node's name is edge-0" in told()
+    assert "is the certificate of ue-0; name is 'edge-0'" in told()
     (certs / "edge-0.pem").unlink()
     assert "cannot be read" in told()
 

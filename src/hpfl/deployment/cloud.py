@@ -12,7 +12,7 @@ from hpfl.deployment.hub import Child
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_parts import edge_roster, ue_roster
+from hpfl.deployment.node_parts import edge_roster, ue_slots
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.waiting import asked_until
@@ -26,14 +26,14 @@ class Cloud:
     """The parent of all edges."""
 
     def __init__(self, settings: CloudNodeSettings, experiment: SharedWork, run: str) -> None:
-        roster = edge_roster(settings.edges, experiment.config)
-        ues_of = [set(ue_roster([], experiment.config, k).values()) for k in roster.values()]
+        self.roster = edge_roster(settings, experiment.config)
+        ues_of = [set(ue_slots(experiment.config, k)) for k in self.roster.slots]
         self.run = run
         self.task = experiment.task
         self.stopping = asyncio.Event()
         self._timing = settings.timing
         self._ways = FromEdges(experiment, ues_of)
-        self._side = ParentSide(settings, experiment, roster, self._ways, at_once=_AT_ONCE)
+        self._side = ParentSide(settings, experiment, self.roster, self._ways, at_once=_AT_ONCE)
         self._side.run = run
         self.hub, self.metrics = self._side.hub, self._side.metrics
 

@@ -10,10 +10,14 @@ from typing import Any, Protocol
 import grpc
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.admission import Admission, ProvenChild
 from hpfl.deployment.checks import check_hello, check_name
+from hpfl.deployment.file_watch import LOOK_S
+from hpfl.deployment.identity import ANNOUNCED_S, OwnIdentity, seconds_left
 from hpfl.deployment.logs import log
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.security import proven_name, server_credentials, server_options
+from hpfl.deployment.rosters import Roster
+from hpfl.deployment.security import server_credentials, server_options
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
 from hpfl.deployment.stream import TierStream
@@ -30,13 +34,23 @@ _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"
 class Child:
     """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold."""
 
-    name: str
-    number: int
+    proven: ProvenChild
     hello: Any
     stream: TierStream
+    shut_out: str = ""
     refusals: int = 0
     asked_again: bool = False
     model: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """The name it has proved."""
+        return self.proven.name
+
+    @property
+    def number(self) -> int:
+        """Its slot."""
+        return self.proven.number
 
 
 class Parent(Protocol):
@@ -78,27 +92,32 @@ class Hub:
         self.is_listening = False
         self._parent = parent
         self._roster = roster
+        self._slots = roster.slots if isinstance(roster, Roster) else range(len(roster))
         self._fingerprint = fingerprint
         self._limits = limits
         self._server: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
+        self._open: set[Child] = set()
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
         self._server = grpc.aio.server(
-            options=server_options(self._limits), maximum_concurrent_rpcs=2 * len(self._roster) + 16
+            options=server_options(self._limits), maximum_concurrent_rpcs=2 * len(self._slots) + 16
         )
+        own = OwnIdentity(tls)
+        self._admission = Admission(self._roster, own, tls.revoked)
         service, method = METHOD.strip("/").split("/")
         handler = grpc.stream_stream_rpc_method_handler(self._attach)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
         try:
-            port = int(self._server.add_secure_port(listen, server_credentials(tls)))
+            port = int(self._server.add_secure_port(listen, server_credentials(lambda: own.files)))
         except RuntimeError:
             raise SettingsError(f"cannot listen at {listen}; is another process there, or a certificate bad?") from None
         await self._server.start()
         self.is_listening = True
         log("listening", port=port)
+        self._spawn(self._keep_watch(own))
         return port
 
     async def stop(self) -> None:
@@ -152,15 +171,17 @@ class Hub:
             await child.stream.send(welcome)
             self._parent.attached(child)
             await self._listen(child)
+        except asyncio.CancelledError:
+            if not child.shut_out:
+                raise
+            await self._tell(context, child)
         except (ConnectionError, grpc.aio.BaseError) as error:
             log("stream broke", level=logging.DEBUG, child=child.name, reason=str(error))
         finally:
             self._leave(child)
 
     async def _greeted(self, context: Any) -> tuple[Child, bytes]:
-        name = proven_name(context.auth_context())
-        if name not in self._roster:
-            raise RefusedError("identity", f"{name!r} is not among this node's children")
+        proven = self._admission.proven(context.auth_context())
         async with asyncio.timeout(self._limits.handshake_s):
             data = await context.read()
         if data is grpc.aio.EOF:
@@ -168,8 +189,8 @@ class Hub:
         tag, frame = decode(data)
         if frame.WhichOneof("body") != "hello":
             raise RefusedError("unexpected", "the first message is not a greeting")
-        check_hello(frame.hello, fingerprint=self._fingerprint, tag=tag, name=name)
-        child = Child(name, self._roster[name], frame.hello, _served(context, name, self._limits, self.metrics))
+        check_hello(frame.hello, fingerprint=self._fingerprint, tag=tag, name=proven.name)
+        child = Child(proven, frame.hello, _served(context, proven.name, self._limits, self.metrics))
         self._retire(child)
         answer = self._parent.greet(child, tag)
         return child, encode(answer, welcome=pb.Welcome(keeps=answer.about_same_model(tag) and frame.hello.holds))
@@ -182,7 +203,37 @@ class Hub:
             self._parent.detached(before)
             before.stream.end()
 
+    async def _keep_watch(self, own: OwnIdentity) -> None:
+        """Shut out whoever may no longer be here, as soon as a file says so or a certificate has expired."""
+        while True:
+            own.announce()
+            changed = self._admission.has_changed()
+            left_s = [own.left_s]
+            for child in list(self._open):
+                left_s.append(seconds_left(child.proven.certificate))
+                if changed or left_s[-1] < ANNOUNCED_S:
+                    self._admission.announce(child.proven)
+                    self._shut_out(child, self._admission.why_not(child.proven))
+            self.metrics.expires.labels("own").set(left_s[0])
+            self.metrics.expires.labels("children").set(min(left_s[1:], default=float("inf")))
+            await asyncio.sleep(LOOK_S)
+
+    def _shut_out(self, child: Child, why: str) -> None:
+        if why:
+            child.shut_out = why
+            child.stream.end()
+
+    async def _tell(self, context: Any, child: Child) -> None:
+        """The last word to a child that may no longer be here."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        self._leave(child)
+        self._count(RefusedError("identity", child.shut_out), child.name)
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"identity: {child.shut_out}")
+
     def _enter(self, child: Child) -> None:
+        self._open.add(child)
         if child.hello.visitor:
             return
         self.children[child.number] = child
@@ -190,6 +241,9 @@ class Hub:
         self.metrics.attached.set(len(self.children))
 
     def _leave(self, child: Child) -> None:
+        if child not in self._open:
+            return
+        self._open.discard(child)
         if child.hello.visitor:
             self._parent.detached(child)
         elif self.children.get(child.number) is child:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hpfl.deployment.certificate_check import checked_certificate, checked_files
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.health import host_and_port
+from hpfl.deployment.identity import ANNOUNCED_S, check_own_certificate
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.own_data import OwnData, own_data
 from hpfl.deployment.parent_check import checked_parent
+from hpfl.deployment.security import read_files
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, SettingsError, UeNodeSettings
 from hpfl.learning.check import check_model
 
@@ -70,8 +71,8 @@ def _looked(check: str, look: Look, found: _Found) -> Finding:
 
 
 def _looks(settings: NodeSettings) -> Iterator[tuple[str, Look]]:
-    yield "files", lambda found: checked_files(settings.tls)
-    yield "certificate", lambda found: checked_certificate(settings.tls, settings.name, _role(settings))
+    yield "files", lambda found: _files(settings)
+    yield "certificate", lambda found: _certificate(settings)
     yield "experiment", lambda found: _experiment(settings, found)
     yield "model", lambda found: _model(settings, found)
     if isinstance(settings, UeNodeSettings):
@@ -91,9 +92,16 @@ def _looks(settings: NodeSettings) -> Iterator[tuple[str, Look]]:
         yield "metrics", lambda found: _free(settings.metrics, "metrics")
 
 
-def _role(settings: NodeSettings) -> str:
-    kinds = {CloudNodeSettings: "cloud", EdgeNodeSettings: "edge", UeNodeSettings: "ue"}
-    return kinds[type(settings)]
+def _files(settings: NodeSettings) -> str:
+    read_files(settings.tls)
+    return "authority, certificate and key can be read, the key by its owner alone"
+
+
+def _certificate(settings: NodeSettings) -> str:
+    serves, connects = not isinstance(settings, UeNodeSettings), not isinstance(settings, CloudNodeSettings)
+    own = check_own_certificate(settings, serves=serves, connects=connects)
+    soon = "; renew it soon" if own.left_s < ANNOUNCED_S else ""
+    return f"{settings.name}, by the authority that is trusted here, for {own.left_s / 86_400:.0f} more days{soon}"
 
 
 def _experiment(settings: NodeSettings, found: _Found) -> str:
@@ -111,8 +119,8 @@ def _experiment(settings: NodeSettings, found: _Found) -> str:
 def _roster(settings: NodeSettings, config: Any) -> int:
     """How many children a node has."""
     if isinstance(settings, CloudNodeSettings):
-        return len(edge_roster(settings.edges, config))
-    return len(ue_roster(settings.ues, config, settings.number)) if isinstance(settings, EdgeNodeSettings) else 0
+        return len(edge_roster(settings, config))
+    return len(ue_roster(settings, config)) if isinstance(settings, EdgeNodeSettings) else 0
 
 
 def _model(settings: NodeSettings, found: _Found) -> str:
@@ -167,14 +175,14 @@ def _free(address: str, name: str) -> str:
 
 def _room(settings: CloudNodeSettings | EdgeNodeSettings, found: _Found) -> str:
     found.get("experiment")
-    children, (files, _) = found.get("roster"), resource.getrlimit(resource.RLIMIT_NOFILE)
+    children, (_, files) = found.get("roster"), resource.getrlimit(resource.RLIMIT_NOFILE)
     if children > settings.limits.connections:
         raise SettingsError(
             f"limits.connections is {settings.limits.connections}; {children} children are on the roster: raise it"
         )
-    if files < 2 * children + _OWN_FILES:
+    if files < children + _OWN_FILES:
         raise SettingsError(
-            f"{files} files may be open; {children} children need {2 * children + _OWN_FILES}: raise `ulimit -n`, or "
+            f"{files} files may be open; {children} children need {children + _OWN_FILES}: raise `ulimit -Hn`, or "
             "LimitNOFILE in the unit"
         )
     return f"{children} children on the roster, {files} files may be open"

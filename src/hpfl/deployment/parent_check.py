@@ -3,6 +3,7 @@
 import socket
 import ssl
 
+from hpfl.deployment.diagnosis import client_context, handshake_fault
 from hpfl.deployment.health import host_and_port
 from hpfl.deployment.settings import SettingsError, TlsSettings
 
@@ -15,8 +16,11 @@ def checked_parent(tls: TlsSettings, address: str, name: str, key: str) -> str:
     """Refuse a parent that does not answer at `address`, has no certificate for `name`, or turns ours away."""
     host, port = host_and_port(address, key)
     try:
-        context = _context(tls)
+        context = client_context(tls)
         with socket.create_connection((host, port), timeout=_CONNECT_S) as plain:
+            fault = handshake_fault(tls, address, name)
+            if fault:
+                raise SettingsError(f"{key} is {address}; {fault}")
             return _greeted(context, plain, name, f"{key} is {address}")
     except socket.gaierror as error:
         raise SettingsError(f"{key} is {address}; no machine of that name is known ({error.strerror})") from None
@@ -32,23 +36,8 @@ def checked_parent(tls: TlsSettings, address: str, name: str, key: str) -> str:
         raise SettingsError(f"{key} is {address}; it cannot be reached ({error.strerror or error})") from None
 
 
-def _context(tls: TlsSettings) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(tls.ca)
-    context.load_cert_chain(tls.certificate, tls.private_key)
-    context.set_alpn_protocols(["h2"])
-    return context
-
-
 def _greeted(context: ssl.SSLContext, plain: socket.socket, name: str, where: str) -> str:
-    try:
-        secure = context.wrap_socket(plain, server_hostname=name)
-    except ssl.SSLCertVerificationError as error:
-        raise SettingsError(
-            f"{where}; its certificate is not that of {name} by our authority ({error.verify_message})"
-        ) from None
-    with secure:
+    with context.wrap_socket(plain, server_hostname=name) as secure:
         secure.settimeout(_TURNED_AWAY_S)
         try:  # with TLS 1.3 the server looks at our certificate after the handshake is over at this end
             came = secure.recv(1)

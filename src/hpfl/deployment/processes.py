@@ -11,6 +11,7 @@ from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.freed_memory import return_large_blocks
 from hpfl.deployment.health import Health, serve_status
+from hpfl.deployment.identity import check_own_certificate
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork, stop_on_signals, until_stopped
@@ -28,6 +29,7 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
     return_large_blocks()
     stop = asyncio.Event()
     stop_on_signals(stop)
+    check_own_certificate(settings, serves=True, connects=True)
     edge = Edge(settings, SharedWork(settings))
     edge.ues.side.metrics.serve(settings.metrics, Health(asyncio.get_running_loop(), partial(edge_ready, edge)))
     await edge.start()
@@ -38,6 +40,7 @@ async def run_ue(settings: UeNodeSettings) -> None:
     """Run a UE; a signal ends it once what it is sending has gone."""
     stop = asyncio.Event()
     stop_on_signals(stop)
+    check_own_certificate(settings, serves=False, connects=True)
     experiment, learner = make_learner(settings)
     log("ready", samples=learner.num_samples)
     ue = Ue(settings, experiment, learner)
@@ -47,6 +50,7 @@ async def run_ue(settings: UeNodeSettings) -> None:
 
 async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
     """Fetch the global model, adapt it on this UE's own data, save it; accuracy before and after."""
+    check_own_certificate(settings, serves=False, connects=True)
     experiment, learner = make_learner(settings)
     try:
         async with asyncio.timeout(settings.timing.patience_s):

@@ -22,6 +22,12 @@ class Metrics:
         self.attachments = Counter("hpfl_attachments", "Streams opened by children.", **made)
         self.received = Counter("hpfl_received_bytes", "Bytes received from children.", **made)
         self.sent = Counter("hpfl_sent_bytes", "Bytes sent to children.", **made)
+        self.expires = Gauge(
+            "hpfl_certificate_expires_seconds",
+            "Seconds until a certificate expires: own, or a child's.",
+            ["of"],
+            **made,
+        )
         self.round = Gauge("hpfl_round", "Round in progress.", **made)
         self.seconds = Histogram("hpfl_round_seconds", "Seconds of a round.", buckets=_ROUND_BUCKETS_S, **made)
 

@@ -24,6 +24,7 @@ class TlsSettings(Section):
     ca: str = key("ca.pem", "certificate of the authority all nodes trust")
     certificate: str = key("node.pem", "this node's certificate")
     private_key: str = key("node.key", "its private key, readable by its owner alone")
+    revoked: str = key("", "list of revoked certificates, for parents; read again whenever it changes; empty for none")
 
 
 class LimitSettings(Section):
@@ -82,8 +83,9 @@ class CloudNodeSettings(NodeSettings):
     name: str = key("cloud", "name in this node's certificate")
     listen: str = key("127.0.0.1:7700", "host:port for edges; port 0 lets the system choose")
     edges: list[str] = Field(
-        default_factory=list, description="names of the edges in order; empty: edge-0, edge-1, ..."
+        default_factory=list, description='names of the edges in order, "-": nobody; empty: edge-0, edge-1, ...'
     )
+    edges_file: str = key("", "a file of these names instead, one per line, which is read again whenever it changes")
     out: str = key("run", "folder for rounds.jsonl, summary.json, checkpoints and the audit log")
     paced: bool = key(True, "whether uploads take the seconds that were planned")
     time_scale: float = key(1.0, "planned seconds are multiplied by this before they are waited", gt=0)
@@ -99,7 +101,10 @@ class EdgeNodeSettings(NodeSettings):
     listen: str = key("127.0.0.1:7701", "host:port for UEs; port 0 lets the system choose")
     cloud: str = key("127.0.0.1:7700", "host:port of the cloud")
     cloud_name: str = key("cloud", "name in the cloud's certificate")
-    ues: list[str] = Field(default_factory=list, description="names of its UEs in order; empty: ue-N of the experiment")
+    ues: list[str] = Field(
+        default_factory=list, description='names of its UEs in order, "-": nobody; empty: ue-N of the experiment'
+    )
+    ues_file: str = key("", "a file of these names instead, one per line, which is read again whenever it changes")
     state: str = key("state", "folder for what this edge keeps between rounds, such as what its codec left unsent")
 
 
@@ -135,8 +140,12 @@ def read_settings(kind: type[Node], path: Path) -> Node:
 def _with_absolute_paths(settings: Node, folder: Path) -> Node:
     for name in ("ca", "certificate", "private_key"):
         setattr(settings.tls, name, str(folder / getattr(settings.tls, name)))
+    settings.tls.revoked = settings.tls.revoked and str(folder / settings.tls.revoked)
     if isinstance(settings, CloudNodeSettings):
         settings.out = str(folder / settings.out)
+        settings.edges_file = settings.edges_file and str(folder / settings.edges_file)
+    if isinstance(settings, EdgeNodeSettings):
+        settings.ues_file = settings.ues_file and str(folder / settings.ues_file)
     if (folder / settings.experiment).is_file():
         settings.experiment = str(folder / settings.experiment)
     if isinstance(settings, EdgeNodeSettings | UeNodeSettings):

@@ -44,6 +44,11 @@ class TierStream:
         self._ended = False
         self._over = asyncio.Event()
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether a message is on its way out."""
+        return self._lock.locked()
+
     async def send(self, *frames: bytes) -> None:
         """Send frames, nothing in between."""
         async with self._lock:
