@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from hpfl.cli_errors import refuse, reported
+from hpfl.cli_errors import leave, refuse, reported
 from hpfl.cli_options import SetOption
 from hpfl.training.cloud_step import DivergedError
 
@@ -141,6 +141,7 @@ def ue_command(
 ) -> None:
     """Run a UE: compute on the models its edge sends, upload when asked to. Its data never leave it."""
     _prepare()
+    from hpfl.deployment.deliveries import NobodyError
     from hpfl.deployment.processes import adapt_ue, run_ue
     from hpfl.deployment.settings import UeNodeSettings
 
@@ -151,7 +152,10 @@ def ue_command(
         if not adapt:
             asyncio.run(run_ue(settings))
             return
-        before, after = asyncio.run(adapt_ue(settings, out))
+        try:
+            before, after = asyncio.run(adapt_ue(settings, out))
+        except NobodyError as error:  # the edge may have it later
+            leave(str(error), status=1)
     Console().print(f"accuracy on {settings.name}'s own test data: {before:.3f} before, {after:.3f} after adaptation")
     Console().print(f"personal model in {out}", soft_wrap=True)
 
@@ -168,7 +172,7 @@ def _checked(settings: Any, *, check: bool, json_: bool) -> bool:
 
 
 class _refusing:  # noqa: N801  reads as a word at its uses
-    """Turn what no new start would mend, the refusals of a node and a lost model, into a message and exit status 2."""
+    """Turn what no new start would mend, a fault of this node's own or a lost model, into a message and status 2."""
 
     def __enter__(self) -> None:
         return None
@@ -179,10 +183,9 @@ class _refusing:  # noqa: N801  reads as a word at its uses
 
         known: tuple[type[BaseException], ...] = (CertificateError, SettingsError, DivergedError)
         if "grpc" in sys.modules:
-            from hpfl.deployment.attaching import NotAdmittedError
             from hpfl.deployment.deliveries import NobodyError
 
-            known = (*known, NobodyError, NotAdmittedError)
+            known = (*known, NobodyError)
         if isinstance(error, known):
             refuse(str(error))
 

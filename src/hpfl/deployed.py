@@ -217,5 +217,4 @@ def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: De
 
 
 def _median_ratio(executor: DeployedExecutor) -> float | None:
-    ratios = [timing.measured_s / timing.planned_s for timing in executor.timings if timing.planned_s > 0]
-    return statistics.median(ratios) if ratios else None
+    return statistics.median(executor.over_planned) if executor.over_planned else None

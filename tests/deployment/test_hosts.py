@@ -98,7 +98,11 @@ class Fleet:
         before = self.changes()
         done = CliRunner().invoke(app, ["certs", words[0], str(self.folder / "certs"), *words[1:]])
         assert done.exit_code == 0, done.output
-        until(lambda: all(count > before[name] for name, count in self.changes().items()), 60)
+        until(lambda: not self.behind(before), 60)
+
+    def behind(self, before):
+        """Nodes that have not taken in other certificates since."""
+        return [name for name, count in self.changes().items() if count == before[name]]
 
     def changes(self):
         """How often each node has taken in other certificates."""
@@ -125,11 +129,9 @@ def fleet(tmp_path):
         fleet.start()
         try:
             yield fleet
-        except BaseException:
-            print(logs_of(tmp_path / "logs"))
-            raise
         finally:
             fleet.stop()
+            print(logs_of(tmp_path / "logs"))
 
 
 def audited(fleet):

@@ -1,14 +1,17 @@
 """Whom a parent lets in: names on its roster, with a valid certificate of a trusted authority, not revoked."""
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from cryptography import x509
 
-from hpfl.deployment.file_watch import WatchedFiles
-from hpfl.deployment.identity import ExpiryNotices, OwnIdentity, seconds_left
+from hpfl.deployment.file_watch import LOOK_S, WatchedFiles
+from hpfl.deployment.identity import ANNOUNCED_S, ExpiryNotices, OwnIdentity, seconds_left
 from hpfl.deployment.logs import log
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.rosters import Roster
@@ -25,7 +28,30 @@ class ProvenChild:
     name: str
     number: int
     certificate: x509.Certificate
-    expires_s: float
+
+
+class AdmittedStream(Protocol):
+    """A stream that can be ended for a reason."""
+
+    def end(self, why: str) -> None:
+        """End it."""
+        ...
+
+
+class AdmittedChild(Protocol):
+    """A child that is attached; `shut_out` is set before its stream is ended because it may not be here."""
+
+    shut_out: bool
+
+    @property
+    def proven(self) -> ProvenChild:
+        """Who it is."""
+        ...
+
+    @property
+    def stream(self) -> AdmittedStream:
+        """What ends with it."""
+        ...
 
 
 class Admission:
@@ -46,7 +72,7 @@ class Admission:
         if number is None:
             raise RefusedError("identity", f"{name!r} is not among this node's children")
         certificate = x509.load_pem_x509_certificate(next(iter(auth.get("x509_pem_cert", ()))))
-        child = ProvenChild(name, number, certificate, certificate.not_valid_after_utc.timestamp())
+        child = ProvenChild(name, number, certificate)
         why = self.why_not(child)
         if why:
             raise RefusedError("identity", why)
@@ -76,6 +102,24 @@ class Admission:
         looked = (self._own.has_changed(), isinstance(self._roster, Roster) and self._roster.has_changed())
         return self._other_revocations() or any(looked)
 
+    async def watch_over(self, attached: Collection[AdmittedChild], expires: Any) -> None:
+        """Shut out whoever may no longer be here, as soon as a file says so or a certificate has expired.
+
+        `expires` is the metric of seconds that are left, the node's own and the least of its children's.
+        """
+        while True:
+            self._own.announce()
+            changed, least_s = self.has_changed(), math.inf
+            for child in list(attached):
+                left_s = seconds_left(child.proven.certificate)
+                least_s = min(least_s, left_s)
+                if changed or left_s < ANNOUNCED_S:
+                    self.announce(child.proven)
+                    _end(child, self.why_not(child.proven))
+            expires.labels("own").set(self._own.left_s)
+            expires.labels("children").set(least_s)
+            await asyncio.sleep(LOOK_S)
+
     def _other_revocations(self) -> bool:
         if not self._path or not self._watched.have_changed():
             return False
@@ -86,6 +130,12 @@ class Admission:
             return False
         log("revocations changed", revoked=len(self._revoked))
         return True
+
+
+def _end(child: AdmittedChild, why: str) -> None:
+    if why and not child.shut_out:
+        child.shut_out = True
+        child.stream.end(why)
 
 
 def revoked_serials(path: Path, own: OwnIdentity) -> frozenset[int]:

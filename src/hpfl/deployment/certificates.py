@@ -26,7 +26,7 @@ from hpfl.deployment.issued import (
     note_issued,
     revocations,
 )
-from hpfl.deployment.rosters import NODE_NAME, NODE_NAME_IS
+from hpfl.deployment.node_names import NODE_NAME, NODE_NAME_IS
 
 CA_CERTIFICATE, CA_KEY = "ca.pem", "ca.key"
 _USES = {

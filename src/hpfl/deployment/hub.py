@@ -12,9 +12,11 @@ import grpc
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.admission import Admission, ProvenChild
 from hpfl.deployment.checks import check_hello, check_name
-from hpfl.deployment.file_watch import LOOK_S
-from hpfl.deployment.identity import ANNOUNCED_S, OwnIdentity, seconds_left
+from hpfl.deployment.doors import STREAMS_BY_NAME, Doors, place_of
+from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.logs import log
+from hpfl.deployment.open_files import connections_for
+from hpfl.deployment.peer_text import plain
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.rosters import Roster
 from hpfl.deployment.security import server_credentials, server_options
@@ -25,9 +27,15 @@ from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
 
 _GRACE_S = 0.1
+_PASSING = 64
+"""Streams at once of those who are turned away."""
 _FAREWELLS, _FAREWELL_S = 4, 0.75
 _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"})
 """Rules by which a greeting would be refused again, however often it came."""
+
+
+Ended = tuple[grpc.StatusCode, str]
+"""How a stream has ended, and why."""
 
 
 @dataclass(eq=False)
@@ -37,7 +45,7 @@ class Child:
     proven: ProvenChild
     hello: Any
     stream: TierStream
-    shut_out: str = ""
+    shut_out: bool = False
     refusals: int = 0
     asked_again: bool = False
     model: bytes = b""
@@ -95,6 +103,7 @@ class Hub:
         self._slots = roster.slots if isinstance(roster, Roster) else range(len(roster))
         self._fingerprint = fingerprint
         self._limits = limits
+        self._doors = Doors(roster, limits)
         self._server: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
@@ -102,8 +111,10 @@ class Hub:
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
+        connections = connections_for(len(self._slots), self._limits)
         self._server = grpc.aio.server(
-            options=server_options(self._limits), maximum_concurrent_rpcs=2 * len(self._slots) + 16
+            options=server_options(self._limits, connections=connections),
+            maximum_concurrent_rpcs=STREAMS_BY_NAME * len(self._slots) + _PASSING,
         )
         own = OwnIdentity(tls)
         self._admission = Admission(self._roster, own, tls.revoked)
@@ -116,8 +127,9 @@ class Hub:
             raise SettingsError(f"cannot listen at {listen}; is another process there, or a certificate bad?") from None
         await self._server.start()
         self.is_listening = True
+        self._spawn(self._doors.watch(port))
         log("listening", port=port)
-        self._spawn(self._keep_watch(own))
+        self._spawn(self._admission.watch_over(self._open, self.metrics.expires))
         return port
 
     async def stop(self) -> None:
@@ -158,30 +170,44 @@ class Hub:
 
     async def _attach(self, _requests: Any, context: Any) -> None:
         try:
-            child, welcome = await self._greeted(context)
+            proven = self._admission.proven(context.auth_context())
+            with self._doors.room(proven.name, context.peer()):
+                status, why = await self._serve(proven, context)
         except RefusedError as error:
-            self._count(error, context.peer())
+            self._count(error, place_of(context.peer())[0])
             for_good = error.code in _REFUSED_FOR_GOOD
             status = grpc.StatusCode.PERMISSION_DENIED if for_good else grpc.StatusCode.ABORTED
-            await context.abort(status, f"{error.code}: {error.reason}")
+            why = f"{error.code}: {error.reason}"
         except TimeoutError:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time")
+            status, why = grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time"
+        if status is not grpc.StatusCode.OK:
+            await context.abort(status, why)
+
+    async def _serve(self, proven: ProvenChild, context: Any) -> Ended:
+        """Greet a child and hear it out; how its stream has ended, and why."""
+        child, welcome = await self._greeted(proven, context)
         self._enter(child)
         try:
-            await child.stream.send(welcome)
-            self._parent.attached(child)
-            await self._listen(child)
-        except asyncio.CancelledError:
-            if not child.shut_out:
-                raise
-            await self._tell(context, child)
+            async with asyncio.timeout(self._limits.visit_s if child.hello.visitor else None):
+                await child.stream.send(welcome)
+                self._parent.attached(child)
+                return await self._listen(child)
         except (ConnectionError, grpc.aio.BaseError) as error:
             log("stream broke", level=logging.DEBUG, child=child.name, reason=str(error))
+            return grpc.StatusCode.ABORTED, plain(str(error))
+        except TimeoutError:
+            return grpc.StatusCode.DEADLINE_EXCEEDED, f"a visit ends after {self._limits.visit_s:g} s"
+        except asyncio.CancelledError:
+            if not child.stream.why_ended:
+                raise
+            _go_on()
+            if child.shut_out:
+                raise RefusedError("identity", child.stream.why_ended) from None
+            return grpc.StatusCode.ALREADY_EXISTS, child.stream.why_ended
         finally:
             self._leave(child)
 
-    async def _greeted(self, context: Any) -> tuple[Child, bytes]:
-        proven = self._admission.proven(context.auth_context())
+    async def _greeted(self, proven: ProvenChild, context: Any) -> tuple[Child, bytes]:
         async with asyncio.timeout(self._limits.handshake_s):
             data = await context.read()
         if data is grpc.aio.EOF:
@@ -201,36 +227,7 @@ class Hub:
         if before is not None:
             log("child attached anew", child=child.name)
             self._parent.detached(before)
-            before.stream.end()
-
-    async def _keep_watch(self, own: OwnIdentity) -> None:
-        """Shut out whoever may no longer be here, as soon as a file says so or a certificate has expired."""
-        while True:
-            own.announce()
-            changed = self._admission.has_changed()
-            left_s = [own.left_s]
-            for child in list(self._open):
-                left_s.append(seconds_left(child.proven.certificate))
-                if changed or left_s[-1] < ANNOUNCED_S:
-                    self._admission.announce(child.proven)
-                    self._shut_out(child, self._admission.why_not(child.proven))
-            self.metrics.expires.labels("own").set(left_s[0])
-            self.metrics.expires.labels("children").set(min(left_s[1:], default=float("inf")))
-            await asyncio.sleep(LOOK_S)
-
-    def _shut_out(self, child: Child, why: str) -> None:
-        if why:
-            child.shut_out = why
-            child.stream.end()
-
-    async def _tell(self, context: Any, child: Child) -> None:
-        """The last word to a child that may no longer be here."""
-        task = asyncio.current_task()
-        assert task is not None
-        task.uncancel()
-        self._leave(child)
-        self._count(RefusedError("identity", child.shut_out), child.name)
-        await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"identity: {child.shut_out}")
+            before.stream.end(f"another process has attached as {child.name!r}; only the newest counts")
 
     def _enter(self, child: Child) -> None:
         self._open.add(child)
@@ -241,8 +238,6 @@ class Hub:
         self.metrics.attached.set(len(self.children))
 
     def _leave(self, child: Child) -> None:
-        if child not in self._open:
-            return
         self._open.discard(child)
         if child.hello.visitor:
             self._parent.detached(child)
@@ -253,22 +248,17 @@ class Hub:
             log("child left", child=child.name)
         self.metrics.attached.set(len(self.children))
 
-    async def _listen(self, child: Child) -> None:
+    async def _listen(self, child: Child) -> Ended:
         try:
             await child.stream.listen(
                 lambda tag, begin: self._parent.expects(child, tag, begin),
-                lambda tag, content: self._handle(child, tag, content),
+                lambda tag, content: _hand_over(self._parent, child, tag, content),
                 lambda error: self._refuse(child, error),
             )
         except RefusedError as error:
             self._count(error, child.name)
-
-    def _handle(self, child: Child, tag: Tag, content: Any) -> None:
-        check_name(tag, name=child.name)
-        if isinstance(content, Arrival):
-            self._parent.take_vector(child, content)
-        else:
-            self._parent.take_message(child, tag, content)
+            return grpc.StatusCode.ABORTED, f"{error.code}: {error.reason}"
+        return grpc.StatusCode.OK, ""
 
     async def _refuse(self, child: Child, error: RefusedError) -> None:
         self._count(error, child.name)
@@ -287,6 +277,21 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _hand_over(parent: Parent, child: Child, tag: Tag, content: Any) -> None:
+    check_name(tag, name=child.name)
+    if isinstance(content, Arrival):
+        parent.take_vector(child, content)
+    else:
+        parent.take_message(child, tag, content)
+
+
+def _go_on() -> None:
+    """This task was cancelled to end its stream, and has one more thing to do: to say why."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
 
 
 def _served(context: Any, name: str, limits: LimitSettings, metrics: Metrics) -> TierStream:

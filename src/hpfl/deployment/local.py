@@ -78,6 +78,7 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[LocalNo
         "paced": options.paced,
         "time_scale": options.time_scale,
         "serve": options.serve,
+        "gives_up": True,
     }
     metrics = [f"{_LOOPBACK}:{port}" for port in ports[1 + len(counts) :]] or [""] * num_nodes
     add("cloud", "cloud", {**cloud, "metrics": metrics[0]})

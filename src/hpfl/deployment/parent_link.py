@@ -15,8 +15,8 @@ from hpfl.deployment.wire import Tag, encode
 class ParentLink:
     """The stream to the parent, as long as there is one; what is lost is said again in the next greeting."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, parent: str) -> None:
+        self.name, self.parent = name, parent
         self.stream: TierStream | None = None
         self.is_welcome = False
         self.count_refused: Callable[[str], object] = lambda code: None
@@ -30,5 +30,5 @@ class ParentLink:
     async def decline(self, tag: Tag, code: Code, reason: str) -> None:
         """Say why there is no answer to what was asked."""
         self.count_refused(code)
-        log("declined", level=logging.WARNING, round=tag.round, code=code, reason=reason)
+        log("declined", level=logging.WARNING, peer=self.parent, round=tag.round, code=code, reason=reason)
         await self.say(tag, refusal=pb.Refusal(code=code, reason=reason))

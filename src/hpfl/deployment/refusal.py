@@ -2,6 +2,8 @@
 
 from typing import Literal, get_args
 
+from hpfl.deployment.peer_text import plain
+
 Code = Literal[
     "version",
     "configuration",
@@ -22,6 +24,7 @@ Code = Literal[
     "weight",
     "late",
     "empty",
+    "crowded",
 ]
 """The rules; metrics count refusals by them."""
 
@@ -37,9 +40,9 @@ ATTEMPTS = 3
 
 
 class RefusedError(Exception):
-    """A message that must not take effect."""
+    """A message that must not take effect; of a peer's words that the reason quotes, no more is kept than fits."""
 
     def __init__(self, code: Code, reason: str) -> None:
-        super().__init__(reason)
         self.code: Code = code
-        self.reason = reason
+        self.reason = plain(reason)
+        super().__init__(self.reason)

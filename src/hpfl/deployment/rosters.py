@@ -4,16 +4,14 @@ The experiment's shape gives the slots, which are numbers; a roster only says wh
 """
 
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpfl.deployment.file_watch import WatchedFiles
 from hpfl.deployment.logs import log
+from hpfl.deployment.node_names import NODE_NAME, NODE_NAME_IS
 from hpfl.deployment.settings import SettingsError
 
-NODE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
-NODE_NAME_IS = "lower-case letters, digits, dots and dashes, at most 63"
 EMPTY_SLOT = "-"
 
 _LARGEST_FILE_BYTES = 4_000_000

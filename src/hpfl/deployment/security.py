@@ -71,15 +71,16 @@ def proven_name(auth: Mapping[str, Sequence[bytes]]) -> str:
     return names.pop()
 
 
-def server_options(limits: LimitSettings) -> GrpcOptions:
+def server_options(limits: LimitSettings, *, connections: int) -> GrpcOptions:
     """Sizes, keepalive and time-outs of a server; nothing a peer does may grow without bound."""
     return [
         ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
         ("grpc.max_send_message_length", MAX_FRAME_BYTES),
         ("grpc.max_metadata_size", 8192),
         ("grpc.max_concurrent_streams", 4),
-        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.max_allowed_incoming_connections", connections),
         ("grpc.server_handshake_timeout_ms", int(1000 * limits.handshake_s)),
+        ("grpc.max_connection_idle_ms", int(1000 * limits.handshake_s)),
         ("grpc.keepalive_time_ms", int(1000 * limits.keepalive_s)),
         ("grpc.keepalive_timeout_ms", int(1000 * limits.keepalive_s)),
         ("grpc.keepalive_permit_without_calls", 1),

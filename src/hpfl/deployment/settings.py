@@ -35,6 +35,10 @@ class LimitSettings(Section):
     connections: int = key(4096, "connections a server holds at once", ge=1)
     buffer_mb: float = key(6.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
     refusals: int = key(50, "refused messages after which a child is cut off", ge=1)
+    per_address: int = key(
+        0, "connections of one address that carry no child's stream; 0: twice the roster, and 16", ge=0
+    )
+    visit_s: float = key(300.0, "seconds a visitor has to take the model", unit="s", gt=0)
     handshake_s: float = key(10.0, "seconds a connection has to prove who it is", unit="s", gt=0)
     idle_s: float = key(
         30.0, "longest silence inside a vector, and longest wait for a child to take one", unit="s", gt=0
@@ -53,7 +57,13 @@ class TimingSettings(Section):
     deadline_slack_s: float = key(5.0, "seconds added to every deadline", unit="s", ge=0)
     evaluate_s: float = key(120.0, "how long to wait for UEs to evaluate a model", unit="s", gt=0)
     retry_s: float = key(5.0, "longest pause between attempts to reach the parent", unit="s", gt=0)
-    patience_s: float = key(600.0, "how long a cloud without any edge waits before it gives up", unit="s", gt=0)
+    refused_retry_s: float = key(
+        60.0, "longest pause between attempts of a node that its parent turns away", unit="s", gt=0
+    )
+    patience_s: float = key(
+        600.0, "how long a cloud waits for any edge, or a visitor for the model, before it says so", unit="s", gt=0
+    )
+    settle_s: float = key(60.0, "after SIGTERM, how long an update on its way is waited for", unit="s", ge=0)
 
 
 class NodeSettings(Section):
@@ -92,6 +102,7 @@ class CloudNodeSettings(NodeSettings):
     checkpoint_every: int = key(1, "rounds between checkpoints", unit="rounds", ge=1)
     audit: Literal["full", "hashes"] = key("full", "keep aggregated updates, or only their digests")
     serve: bool = key(False, "whether to go on serving the finished model")
+    gives_up: bool = key(False, "whether to end, where no edge has an update for timing.patience_s, and not to wait on")
 
 
 class EdgeNodeSettings(NodeSettings):
