@@ -80,7 +80,7 @@ def test_a_parent_that_runs_is_reached_and_one_that_would_turn_us_away_is_told(
         with pytest.raises(SettingsError, match="not of an authority that is trusted here"):
             checked_parent(foreign, *place)
         mixed = TlsSettings(ca=own.ca, certificate=foreign.certificate, private_key=foreign.private_key)
-        with pytest.raises(SettingsError, match=r"refuses this node's certificate|turned this node's|hung up after"):
+        with pytest.raises(SettingsError, match="this node's certificate"):
             checked_parent(mixed, *place)
         monkeypatch.setattr("hpfl.deployment.parent_check._CONNECT_S", 0.5)
         with socket.create_server(("127.0.0.1", 0)) as deaf, pytest.raises(SettingsError):

@@ -26,8 +26,7 @@ def note_handshakes() -> None:
     """Call before grpc is imported. Nothing, where the user has settings of gRPC's log, or error output is replaced."""
     if any(os.environ.get(name, "NONE") != "NONE" for name in _SET) or sys.stderr is not sys.__stderr__:
         return
-    if sys.stderr is None:
-        return
+    assert sys.stderr is not None
     os.environ.update(_SET)
     sys.stderr.flush()
     kept = os.dup(2)
