@@ -18,6 +18,12 @@ deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: eve
 
 NodeFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="This node's file; see docs/deploy.md.")]
 
+CheckOption = Annotated[
+    bool,
+    typer.Option("--check", help="Look at everything this node needs, start nothing, and say what is wrong."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="With --check: the findings as one JSON object.")]
+
 
 @deploy_app.command("local", epilog="Example: hpfl deploy local quickstart --edges 2 --ues-per-edge 3")
 @reported
@@ -85,13 +91,15 @@ def cloud_command(
     out: Annotated[Path | None, typer.Option(help="Folder for the results instead of the file's.")] = None,
     no_pacing: Annotated[bool, typer.Option("--no-pacing", help="Uploads go as fast as the links allow.")] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Go on serving the finished model.")] = False,
+    check: CheckOption = False,
+    json_: JsonOption = False,
 ) -> None:
     """Run the cloud: wait for edges, plan and aggregate rounds, write the results.
 
     Started again after a crash it goes on from its last checkpoint, and edges come back by themselves. SIGTERM ends it
     after the round.
     """
-    _prepare()
+    _prepare(listens=not check)
     from hpfl.deployed import run_cloud, stopping_on_signals
     from hpfl.deployment.settings import CloudNodeSettings
 
@@ -99,6 +107,8 @@ def cloud_command(
     settings.out = str(out.resolve()) if out else settings.out
     settings.paced = settings.paced and not no_pacing
     settings.serve = settings.serve or serve
+    if _checked(settings, check=check, json_=json_):
+        return
     with _refusing(), stopping_on_signals() as stop:
         completed = run_cloud(settings, stop=stop)
     if not completed:
@@ -106,13 +116,15 @@ def cloud_command(
 
 
 @reported
-def edge_command(file: NodeFile) -> None:
+def edge_command(file: NodeFile, check: CheckOption = False, json_: JsonOption = False) -> None:
     """Run an edge: server to its UEs, client of the cloud. Ends when the run is over, or on SIGTERM."""
-    _prepare()
+    _prepare(listens=not check)
     from hpfl.deployment.processes import run_edge
     from hpfl.deployment.settings import EdgeNodeSettings
 
     settings: Any = _settings(EdgeNodeSettings, file)
+    if _checked(settings, check=check, json_=json_):
+        return
     with _refusing():
         asyncio.run(run_edge(settings))
 
@@ -124,6 +136,8 @@ def ue_command(
         bool, typer.Option("--adapt", help="Fetch the global model, adapt it to the own data, save it, and end.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Where --adapt saves the personal model.")] = Path("personal.safetensors"),
+    check: CheckOption = False,
+    json_: JsonOption = False,
 ) -> None:
     """Run a UE: compute on the models its edge sends, upload when asked to. Its data never leave it."""
     _prepare()
@@ -132,6 +146,8 @@ def ue_command(
     from hpfl.deployment.settings import UeNodeSettings
 
     settings: Any = _settings(UeNodeSettings, file)
+    if _checked(settings, check=check, json_=json_):
+        return
     with _refusing():
         if not adapt:
             asyncio.run(run_ue(settings))
@@ -142,6 +158,17 @@ def ue_command(
             leave(str(error), status=1)
     Console().print(f"accuracy on {settings.name}'s own test data: {before:.3f} before, {after:.3f} after adaptation")
     Console().print(f"personal model in {out}", soft_wrap=True)
+
+
+def _checked(settings: Any, *, check: bool, json_: bool) -> bool:
+    """Whether only a check was asked for; then it has been made."""
+    if json_ and not check:
+        refuse("--json says how --check answers; give both")
+    if check:
+        from hpfl.cli_deploy_check import report_check
+
+        report_check(settings, as_json=json_)
+    return check
 
 
 class _refusing:  # noqa: N801  reads as a word at its uses
@@ -175,10 +202,13 @@ def _settings(kind: Any, file: Path) -> Any:
     return settings
 
 
-def _prepare() -> None:
+def _prepare(*, listens: bool = False) -> None:
     """Set what gRPC reads at its first import, and say what is missing where the extra is not installed."""
     from hpfl.deployment.environment import prepare
+    from hpfl.deployment.handshakes import note_handshakes
 
+    if listens:
+        note_handshakes()
     prepare()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:

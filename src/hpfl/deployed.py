@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from hpfl.deployment.audit import LOG, AuditLog, logged_run
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deliveries import StoppedError
 from hpfl.deployment.deployed_run import Deployment, build_deployment
+from hpfl.deployment.health import Health
 from hpfl.deployment.identity import check_own_certificate
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.readiness import cloud_ready
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.run_watchers import Audited, RunLog, ServedMetrics
 from hpfl.deployment.settings import CloudNodeSettings
@@ -70,7 +73,8 @@ def run_cloud(
         deployment.executor.on_timing = board.took
         cloud = deployment.cloud
         audit = AuditLog(out, settings.audit)
-        keepers = [Audited(audit, deployment.executor), ServedMetrics(cloud.metrics, settings.metrics)]
+        health = Health(loop.loop, partial(cloud_ready, cloud, experiment.config.network.edges))
+        keepers = [Audited(audit, deployment.executor), ServedMetrics(cloud.metrics, settings.metrics, health)]
         heard = [board, RunLog(), *watchers_of(experiment.config, out), *watchers]
         listeners = replace(_listeners(stop, keepers, heard), histories=[audit])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)

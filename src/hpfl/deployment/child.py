@@ -13,7 +13,7 @@ from hpfl.deployment.model_steps import ModelStep, StepReader
 from hpfl.deployment.named_model import NamedModel, model_of, sound
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent_link import ParentLink
-from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.refusal import RULES, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings, UeNodeSettings
 from hpfl.deployment.stream import TierStream
 from hpfl.deployment.uploading import Upload, Uploads
@@ -108,7 +108,7 @@ class ChildSide:
             self._work.attached()
             await stream.listen(self._expects, self._handle, noted)
         finally:
-            self.link.stream = None
+            self.link.stream, self.link.is_welcome = None, False
             self.uploads.cancel()
             self.computing.wait_no_more()
         return self._done
@@ -142,11 +142,14 @@ class ChildSide:
             self._take_model(tag, content)
             return
         match content.WhichOneof("body"):
+            case "welcome":
+                self.link.is_welcome = True
             case "order":
                 self._ordered(tag, content.order)
             case "request":
                 self.computing.answer(tag)
             case "refusal":
+                self.link.count_refused(content.refusal.code if content.refusal.code in RULES else "unknown")
                 self.uploads.refused(content.refusal)
             case "stop":
                 self.link.background.start("stop", self._end(content.stop))

@@ -19,7 +19,7 @@ def handshake_fault(tls: TlsSettings, address: str, parent: str) -> str:
     """Which check of a certificate fails between this node and its parent, as a sentence; empty where none does."""
     host, _, port = address.rpartition(":")
     try:
-        context = _context(tls)
+        context = client_context(tls)
         with (
             socket.create_connection((host.strip("[]"), int(port)), timeout=_WITHIN_S) as plain,
             context.wrap_socket(plain, server_hostname=parent) as wrapped,
@@ -33,7 +33,8 @@ def handshake_fault(tls: TlsSettings, address: str, parent: str) -> str:
         return ""  # nobody is there, or a file is not: what gRPC says of it stands
 
 
-def _context(tls: TlsSettings) -> ssl.SSLContext:
+def client_context(tls: TlsSettings) -> ssl.SSLContext:
+    """What a node shows and whom it trusts, for a handshake by hand."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(tls.ca)

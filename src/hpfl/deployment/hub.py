@@ -102,6 +102,7 @@ class Hub:
     ) -> None:
         self.children: dict[int, Child] = {}
         self.metrics = metrics
+        self.is_listening = False
         self._parent = parent
         self._roster = roster
         self._shapes = shapes
@@ -130,6 +131,7 @@ class Hub:
         except RuntimeError:
             raise SettingsError(f"cannot listen at {listen}; is another process there, or a certificate bad?") from None
         await self._server.start()
+        self.is_listening = True
         self._spawn(self._doors.watch(port))
         log("listening", port=port)
         self._spawn(self._admission.watch_over(self._open, self.metrics.expires))
@@ -137,6 +139,7 @@ class Hub:
 
     async def stop(self) -> None:
         """End all streams and stop listening; what was taken from them stays taken."""
+        self.is_listening = False
         for child in list(self.children.values()):
             child.stream.end()
         if self._server is not None:

@@ -1,6 +1,6 @@
 """How a message is refused: by a rule that has a name, with a reason that says what came and what was wanted."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from hpfl.deployment.peer_text import plain
 
@@ -29,6 +29,8 @@ Code = Literal[
     "crowded",
 ]
 """The rules; metrics count refusals by them."""
+
+RULES: frozenset[str] = frozenset(get_args(Code))
 
 
 UNUSABLE = frozenset({"nonfinite", "norm"})

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hpfl.assembly import written_menu
 from hpfl.config import Experiment
 from hpfl.deployment.audit import AuditLog, LoggedCodings
+from hpfl.deployment.health import Health
 from hpfl.deployment.logs import log
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.real_executor import DeployedExecutor, as_vector
@@ -74,7 +75,8 @@ class ServedMetrics(Watcher):
 
     metrics: Metrics
     address: str
+    health: Health | None = None
 
     def started(self, run: Run) -> None:
         """Begin to answer."""
-        self.metrics.serve(self.address)
+        self.metrics.serve(self.address, self.health)

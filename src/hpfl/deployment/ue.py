@@ -20,6 +20,7 @@ from hpfl.deployment.own_updates import OwnUpdate, OwnUpdates
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import sleep_until
+from hpfl.deployment.ue_metrics import UeMetrics
 from hpfl.deployment.uploading import Upload
 from hpfl.deployment.wire import Tag, Vector, numbers
 from hpfl.learning.coding import BY_UE
@@ -34,6 +35,8 @@ class Ue:
     def __init__(self, settings: UeNodeSettings, experiment: SharedWork, learner: Learner) -> None:
         self.num_samples = learner.num_samples
         self.up = ChildSide(settings, experiment, self, address=settings.edge, parent=settings.edge_name)
+        self.metrics = UeMetrics(lambda: self.up.link.is_welcome)
+        self.up.link.count_refused = lambda code: self.metrics.refused.labels(code).inc()
         self._settings = settings
         self._experiment = experiment
         self._updates = OwnUpdates(
@@ -70,6 +73,8 @@ class Ue:
         began = time.perf_counter()
         own = await self._thread.run(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
         took_s = time.perf_counter() - began
+        self.metrics.computed.inc()
+        self.metrics.seconds.observe(took_s)
         if own.kept is not None:
             await self._thread.run(lambda: self._updates.keep(tag, own.kept))
         self._own = own
@@ -90,12 +95,14 @@ class Ue:
             codes = self._experiment.updates.codes(order.coding)
             message = await self._thread.run(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
         except RefusedError as error:
+            self.metrics.refused.labels(error.code).inc()
             log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
             return None
         sends_s = ordered_s + order.compute_s
         if order.paced:
             await sleep_until(sends_s)
         weight = self._experiment.weight(self.num_samples)
+        self.metrics.sent.inc()
         return Upload(message, {"num_samples": self.num_samples, "weight": weight}, sends_s)
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
