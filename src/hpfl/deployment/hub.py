@@ -116,9 +116,8 @@ class Hub:
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
         slots = num_slots(self._roster)
-        connections = connections_for(slots, self._limits)
         self._server = grpc.aio.server(
-            options=server_options(self._limits, connections=connections),
+            options=server_options(self._limits, connections=connections_for(slots, self._limits)),
             maximum_concurrent_rpcs=STREAMS_BY_NAME * slots + _PASSING,
         )
         own = OwnIdentity(tls)

@@ -85,9 +85,7 @@ class ParentSide:
         share: float = 1.0,
     ) -> None:
         self.name, self.run = settings.name, ""
-        self.at_once = at_once
-        self.roster = roster
-        self.metrics = Metrics()
+        self.at_once, self.roster, self.metrics = at_once, roster, Metrics()
         self.attendance = kept_attendance(settings.timing, roster, self.metrics, share=share)
         self.sketches = RollCall(self.attendance, "sketch", limit_s=share * settings.timing.compute_s)
         self.model: NamedModel | None = None
@@ -97,8 +95,7 @@ class ParentSide:
         self._accept = partial(ways.accept, self)
         self.collecting = Collecting({}, self._accept, RollCall(self.attendance, "update", limit_s=0.0))
         self.evaluating: Evaluating | None = None
-        self._settings = settings
-        self._ways = ways
+        self._settings, self._ways = settings, ways
         self.opening = Opening(
             self.attendance,
             settings.timing,
