@@ -67,7 +67,7 @@ def test_raw_data_never_leave_a_ue(certificates, monkeypatch):
     everything = b"\x00".join(frames)
     assert not [needle for needle in needles if needle in everything]
     kinds = {frame_kind(frame) for frame in frames}
-    assert kinds <= {"hello", "sketch", "begin", "chunk", "figures"}
+    assert kinds <= {"hello", "sketch", "begin", "chunk", "figures", "refusal"}
     small = [frame for frame in frames if frame_kind(frame) not in {"begin", "chunk"}]
     assert max(map(len, small)) < 2000
 

@@ -81,15 +81,16 @@ class Attendance:
         self._seats: dict[Question, dict[int, _Seat]] = {"sketch": rounds, "update": rounds, "figures": {}}
         self._strikes: dict[int, int] = {}
 
-    def took(self, number: int, seconds: float, question: Question = "sketch") -> None:
+    def took(self, number: int, seconds: float, question: Question = "sketch", *, alone_s: float = 0.0) -> None:
         """An answer came after so long, in time or late: later waits are learnt from it.
 
-        Whoever again and again takes many times as long as is usual is left out as if it had not answered.
+        The last `alone_s` of it most others had answered. Whoever again and again takes many times as long as is usual,
+        and keeps others waiting, is left out as if it had not answered.
         """
         usual, seconds = self._usual[question], max(seconds, 0.0)
         usual.add(number, seconds)
-        if usual.is_slow(seconds):
-            self._dragged(number, question, seconds - usual.typical_s())
+        if alone_s > 0.5 * seconds and usual.is_slow(seconds):
+            self._dragged(number, question, alone_s)
         else:
             self.answered(number, question)
 

@@ -48,10 +48,6 @@ class Cloud:
         """The updates of the newest round in the order of arrival."""
         return self._ways.delivered
 
-    def is_left_out(self, edge: int) -> bool:
-        """Whether rounds go on without an edge, for it did not answer."""
-        return self._side.attendance.is_left_out(edge)
-
     async def start(self) -> int:
         """Listen for edges; the port."""
         return await self._side.start()
@@ -82,11 +78,9 @@ class Cloud:
         side, gathering = self._side, self._side.gathering
         gathering.drop_invalid()
         within_s, waited_s = self._timing.compute_s, 0.0
-        while not await asked_until(
-            self._all_ready, gathering.changed, within_s, lambda: side.ask_again(self._owing())
-        ):
+        while not await asked_until(self._all_ready, gathering.changed, within_s, lambda: side.ask_again(_owing(side))):
             waited_s += within_s
-            if self._ready():
+            if _ready(side):
                 break  # whoever is not ready by now is left out
             if waited_s >= self._timing.patience_s:
                 nobody = NobodyError(f"no edge had an update for {waited_s:.0f} s")
@@ -94,19 +88,11 @@ class Cloud:
             side.sent.clear()  # an answer may have been lost: ask again
         if self.stopping.is_set():
             raise StoppedError
-        side.sketches.close([child.number for child in self._owing()], len(side.waited_for()))
-        held = {edge: gathering.held[edge] for edge in sorted(self._ready())}
+        side.sketches.close([child.number for child in _owing(side)], len(side.waited_for()))
+        held = {edge: gathering.held[edge] for edge in sorted(_ready(side))}
         if not held and gathering.all_failed(side.roster.values()):  # one that is away may yet
             raise _diverged(gathering.tag)
         return self._ways.trusted(held)
-
-    def _owing(self) -> list[Child]:
-        gathering = self._side.gathering
-        answered = gathering.held.keys() | gathering.failed | gathering.vacant
-        return [self.hub.children[edge] for edge in self._side.waited_for() - answered]
-
-    def _ready(self) -> set[int]:
-        return self._side.waited_for() & self._side.gathering.held.keys()
 
     def _all_ready(self) -> bool:
         """Whether all edges that are worth it have answered; those that were not sent the model are sent it."""
@@ -115,11 +101,11 @@ class Cloud:
         side, children = self._side, self.hub.children
         holds_nothing = [child for edge, child in children.items() if edge not in side.gathering.held]
         side.hand_out([child for child in holds_nothing if side.sent.get(child.number) is not child])
-        if side.is_early:
+        if side.opening.is_early():
             return False
-        if not self._ready():
+        if not _ready(side):
             return bool(children) and side.gathering.all_failed(side.roster.values())
-        owing = [child.number for child in self._owing()]
+        owing = [child.number for child in _owing(side)]
         return not owing or side.sketches.is_over(owing, len(side.waited_for()))
 
     async def execute(
@@ -138,9 +124,17 @@ class Cloud:
         await self._side.collect(asked, tags, at_once=at_once, within_s=deadline_s, planned_s=planned_s)
         return delivered
 
-    def is_waiting_for(self, edge: int) -> bool:
-        """Whether an edge has been asked for its update and may still deliver it."""
-        return self._side.collecting.is_open_for(edge)
+    def state_of(self, edge: int) -> str:
+        """What an edge is doing, in a word or two."""
+        side, held = self._side, self.held.get(edge)
+        if edge not in self.hub.children:
+            return "absent"
+        if side.attendance.is_left_out(edge):
+            return "left out"
+        if edge in side.gathering.vacant:
+            return "without UEs"
+        uploading = held is not None and side.collecting.is_open_for(edge)
+        return "uploading" if uploading else "ready" if held else "computing"
 
     async def broadcast(self, edges: list[int], steps: Iterable[ModelStep] = (), *, after_s: float = 0.0) -> None:
         """Send the current model to edges, whose updates are spent; the steps to it to those that lack no more.
@@ -164,6 +158,17 @@ class Cloud:
         if completed:
             await self._side.farewell(pb.Stop(reason="the run is over", completed=True))
         await self.hub.stop()
+
+
+def _owing(side: ParentSide) -> list[Child]:
+    """The edges that are there and worth waiting for, and have not answered."""
+    answered = side.gathering.held.keys() | side.gathering.failed | side.gathering.vacant
+    return [side.hub.children[edge] for edge in side.waited_for() - answered]
+
+
+def _ready(side: ParentSide) -> set[int]:
+    """The edges that are there, not left out, and have an update."""
+    return side.waited_for() & side.gathering.held.keys()
 
 
 def _diverged(tag: Tag | None) -> DivergedError:

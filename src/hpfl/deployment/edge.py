@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from hpfl.deployment.gathering import edge_noise, mean_sketch
 from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.refusal import Code, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.stream import sleep_until
 from hpfl.deployment.uploading import Upload
@@ -67,7 +68,7 @@ class Edge:
         self._coder = Coder.of(experiment, BY_EDGE, settings.number, settings.state)
         self._finished: Finished | None = None
         self._collected_s = 0.0
-        self._vacant: Tag | None = None
+        self._say_vacant: Callable[[], None] = _nothing
 
     async def start(self) -> int:
         """Listen for UEs; the port."""
@@ -88,19 +89,28 @@ class Edge:
 
     def attached(self) -> None:
         """Ask for the global model as long as there are visitors; say again that no UE is here, where none is."""
-        if self._vacant is not None:
-            self._say_vacant(self._vacant)
+        self._say_vacant()
         self.up.link.background.start("visits", self._pass_on_visits())
 
     def turned(self) -> None:
         """Stop collecting for the model before; what came is of no use."""
         self.up.uploads.cancel()
-        self._base = self._finished = self._vacant = None
+        self._base = self._finished = None
+        self._say_vacant = _nothing
 
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
-        """Let the UEs compute on a new model; the mean of their sketches."""
-        sketches = await self.ues.sketched(tag, vector, vacant=lambda: self._say_vacant(tag))
-        self._vacant = None
+        """Let the UEs compute on a new model; the mean of their sketches, once there is a UE that computes."""
+
+        def vacant(nobody: bool) -> None:
+            code: Code = "empty" if nobody else "late"
+            why = "UEs that compute are missing" if nobody else "UEs have come and compute"
+            saying = partial(self.up.link.decline, tag, code, why)
+            self._say_vacant = (lambda: background.start("vacant", saying())) if nobody else _nothing
+            background.start("vacant", saying())
+
+        background = self.up.link.background
+        sketches = await self.ues.sketched(tag, vector, vacant=vacant)
+        self._say_vacant = _nothing
         if not sketches:
             raise RefusedError("nonfinite", "no UE computes a usable update on that model")
         values, weight = mean_sketch(sketches.values())
@@ -117,11 +127,6 @@ class Edge:
             took_s=max(sketch.took_s for sketch in sketches.values()),
             noise=numbers(noise),
         )
-
-    def _say_vacant(self, tag: Tag) -> None:
-        """Nobody waits for an edge that has no UE to compute for it; its sketch follows once one has come."""
-        self._vacant = tag
-        self.up.link.background.start("vacant", self.up.link.decline(tag, "empty", "no UE is here that computes"))
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The mean of what the UEs of an order deliver; what was collected before is sent again as it is.
@@ -205,3 +210,7 @@ class Edge:
             with suppress(TimeoutError):  # the answer may be lost: ask again while somebody waits
                 async with asyncio.timeout(self._settings.timing.retry_s):
                     await ways.visited.wait()
+
+
+def _nothing() -> None:
+    """What an edge with UEs says of having none."""

@@ -45,12 +45,12 @@ class EdgeUes:
         self._timing = settings.timing
 
     async def sketched(
-        self, tag: Tag, vector: Vector, only: set[int] | None = None, vacant: Callable[[], object] = lambda: None
+        self, tag: Tag, vector: Vector, only: set[int] | None = None, vacant: Callable[[bool], object] = id
     ) -> dict[int, CheckedSketch]:
         """Send a model down and wait for the sketches of all (or `only` some) UEs that are there and not left out.
 
         There are none where the model has diverged, so that no UE that is there computes anything usable on it. Where
-        nobody is there who could compute, `vacant` is called, and whoever comes is waited for.
+        nobody is there who could compute, whoever comes is waited for; `vacant` is told that it is so, or no longer so.
         """
         side, own = self.side, tag.by(self.side.name)
         gathering = side.gathering = Gathering(own)
@@ -60,10 +60,11 @@ class EdgeUes:
 
         def complete() -> bool:
             nonlocal told
-            if only is None and self._is_vacant() and not told:
-                told = True
-                vacant()
-            return self._complete(gathering, only)
+            done = self._complete(gathering, only)
+            if only is None and not done and self._is_vacant() != told:
+                told = not told
+                vacant(told)
+            return done
 
         while True:
             side.hand_out(self._asked(gathering, only))
@@ -81,7 +82,7 @@ class EdgeUes:
         """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""
         side = self.side
         if side.waited_for():
-            return side.is_early
+            return side.opening.is_early()
         side.hand_out([child for child in self.hub.children.values() if child.number not in side.gathering.held])
         return True
 
@@ -101,7 +102,7 @@ class EdgeUes:
             return only is not None
         heard = there & (gathering.held.keys() | gathering.failed)
         owing = there - heard
-        if not heard or (only is None and self.side.is_early):
+        if not heard or (only is None and self.side.opening.is_early()):
             return False
         return not owing or (bool(gathering.held) and self.side.sketches.is_over(owing, len(there)))
 

@@ -28,7 +28,6 @@ class Gathering:
         """There is a newer model; updates on the older one are looked at again by `drop_invalid`."""
         self.tag = tag
         self.failed.clear()
-        self.vacant.clear()
 
     def drop_invalid(self) -> None:
         """Forget updates on models that count no longer."""
@@ -66,6 +65,11 @@ class Gathering:
     def lacks(self, number: int) -> None:
         """This child has nobody who could compute for it; it says so at once when somebody has come."""
         self.vacant.add(number)
+        self.changed.set()
+
+    def expects(self, number: int) -> None:
+        """This child has somebody again, and computes."""
+        self.vacant.discard(number)
         self.changed.set()
 
     def all_failed(self, numbers: Iterable[int]) -> bool:

@@ -1,4 +1,4 @@
-"""When a parent that was started begins: with everybody, or with a quorum once nobody has come for a while."""
+"""When a parent that was started begins: with everybody, or with a quorum once nobody has come or gone for a while."""
 
 from collections.abc import Callable
 
@@ -7,29 +7,35 @@ from hpfl.deployment.settings import TimingSettings
 
 
 class Opening:
-    """Counts children that come after a start; once it has begun, nobody is waited for who is not there."""
+    """Counts children that come after a start; later on, nobody is waited for who is not there.
 
-    def __init__(self, attendance: Attendance, timing: TimingSettings, expected: Callable[[], int]) -> None:
-        self._attendance = attendance
-        self._timing = timing
-        self._expected = expected
-        self._since_s = self._came_s = attendance.clock()
-        self._most = 0
-        self._begun = False
+    `there` and `expected` are how many; those of a run that is `resumed` were there before, and are back soon.
+    """
+
+    def __init__(
+        self,
+        attendance: Attendance,
+        timing: TimingSettings,
+        *,
+        there: Callable[[], int],
+        expected: Callable[[], int],
+        resumed: Callable[[], bool],
+    ) -> None:
+        self._attendance, self._timing = attendance, timing
+        self._there, self._expected, self._resumed = there, expected, resumed
+        self._since_s = self._changed_s = attendance.clock()
+        self._before = 0
 
     def start(self) -> None:
         """The parent listens from now on."""
-        self._since_s = self._came_s = self._attendance.clock()
+        self._since_s = self._changed_s = self._attendance.clock()
 
-    def is_early(self, there: int, *, resumed: bool) -> bool:
-        """Whether children may still be on their way; those of a `resumed` run were there, and are back soon."""
-        if not self._begun:
-            self._begun = self._is_time(there, resumed=resumed)
-        return not self._begun
-
-    def _is_time(self, there: int, *, resumed: bool) -> bool:
-        now_s, expected = self._attendance.clock(), self._expected()
-        if there > self._most:
-            self._most, self._came_s = there, now_s
-        settled = now_s - self._came_s >= self._timing.settle_s and there >= self._attendance.quorum_of(expected)
-        return there >= expected or now_s - self._since_s >= self._timing.gather_s or (resumed and settled)
+    def is_early(self) -> bool:
+        """Whether children may still be on their way."""
+        now_s, there, expected = self._attendance.clock(), self._there(), self._expected()
+        if there != self._before:
+            self._before, self._changed_s = there, now_s
+        if there >= expected or now_s - self._since_s >= self._timing.gather_s:
+            return False
+        settled = now_s - self._changed_s >= self._timing.settle_s and there >= self._attendance.quorum_of(expected)
+        return not (settled and self._resumed())

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.believing import in_the_time_it_had, struck
+from hpfl.deployment.believing import believed, struck
 from hpfl.deployment.checks import CheckedSketch, check_speaker
 from hpfl.deployment.collecting import Collecting
 from hpfl.deployment.deliveries import Held
@@ -100,20 +100,20 @@ class ParentSide:
         self.evaluating: Evaluating | None = None
         self._settings = settings
         self._ways = ways
-        self._opening = Opening(self.attendance, settings.timing, lambda: len(self.roster))
+        self.opening = Opening(
+            self.attendance,
+            settings.timing,
+            there=lambda: len(self.hub.children.keys() - self.gathering.vacant),
+            expected=lambda: len(self.roster),
+            resumed=lambda: self.model is not None and self.model.tag.round > 0,
+        )
         self._columns, self._ranges = experiment.columns, experiment.ranges
         self.hub = Hub(self, roster, shapes=experiment.shapes, limits=settings.limits, metrics=self.metrics)
 
     async def start(self) -> int:
         """Listen for children; the port."""
-        self._opening.start()
+        self.opening.start()
         return await self.hub.start(self._settings.listen, self._settings.tls)
-
-    @property
-    def is_early(self) -> bool:
-        """Whether children that are not there, or have nobody to compute for them, may still be on their way."""
-        there = len(self.hub.children.keys() - self.gathering.vacant)
-        return self._opening.is_early(there, resumed=self.model is not None and self.model.tag.round > 0)
 
     def hand_out(self, children: list[Child]) -> None:
         """Send the current model, unless there is a newer one before it is a child's turn; or the steps to it.
@@ -124,11 +124,10 @@ class ParentSide:
         if model is None:
             return
         self.sent.update({child.number: child for child in children})
-        now_s = asyncio.get_running_loop().time()
         behind: dict[tuple[ModelStep, ...], list[Child]] = {}
         for child in children:
             steps = self.steps.between(child.model, model.tag.base) if child.model else ()
-            child.asked_again, child.handed_s = child.asked_again or bool(steps), now_s
+            child.asked_again, child.handed_s = child.asked_again or bool(steps), asyncio.get_running_loop().time()
             behind.setdefault(steps, []).append(child)
         for steps, some in behind.items():
             frames = step_frames(model.tag, steps) if steps else model.frames(pb.TRAIN)
@@ -224,9 +223,9 @@ class ParentSide:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
         with struck(self.attendance, number, self.gathering.changed):
-            sketch = self._ways.checked(child, hello.sketch)
+            sketch = believed(self._ways.checked, child, hello.sketch)
         child.model = model_of(tag)
-        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, in_the_time_it_had(sketch, child)))
+        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
         return tag.by(self.name)
 
     def attached(self, child: Child) -> None:
@@ -268,8 +267,7 @@ class ParentSide:
                     self.sketches.heard(child.number)
                 self.gathering.check(child.number, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
-                    checked = self._ways.checked(child, frame.sketch)
-                self.gathering.take(child.number, Held(tag, in_the_time_it_had(checked, child)))
+                    self.gathering.take(child.number, Held(tag, believed(self._ways.checked, child, frame.sketch)))
                 child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
@@ -287,6 +285,9 @@ class ParentSide:
         if code in UNUSABLE and self.gathering.tag is not None:
             if about_current:  # of an older model it is no longer asked
                 self.gathering.give_up(child.number)
+        elif code == "late" and about_current:
+            self.sketches.renew(child.number)
+            self.gathering.expects(child.number)
         elif self.collecting.awaits(tag, child.number):
             self.collecting.give_up(child.number)
             self._ways.declined(self, child)

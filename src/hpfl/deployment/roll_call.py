@@ -23,13 +23,14 @@ class RollCall:
         self._planned_s = planned_s or {}
         self._factor = factor
         self._asked_s: dict[int, float] = {}
+        self._num_heard = 0
         self._last_s = attendance.clock()
 
     def restart(self) -> None:
         """Another question of the same kind begins; whoever is left out may still answer the one before."""
         asked_s, attendance = self._asked_s, self._attendance
         self._asked_s = {one: at_s for one, at_s in asked_s.items() if attendance.is_left_out(one, self._question)}
-        self._last_s = self._attendance.clock()
+        self._num_heard, self._last_s = 0, attendance.clock()
 
     def calls(self, number: int) -> bool:
         """Ask a child, one that is left out only now and then; whether it is asked."""
@@ -46,12 +47,19 @@ class RollCall:
         """A child is asked; whoever is asked again has no more time for it."""
         self._asked_s.setdefault(number, self._attendance.clock())
 
+    def renew(self, number: int) -> None:
+        """A child that had nobody to compute for it begins only now."""
+        self._asked_s[number] = self._attendance.clock()
+
     def heard(self, number: int) -> None:
         """A child has answered, in time or late."""
-        asked_s, self._last_s = self._asked_s.get(number), self._attendance.clock()
+        asked_s, before_s, now_s = self._asked_s.get(number), self._last_s, self._attendance.clock()
         if asked_s is not None:
-            seconds = self._last_s - asked_s - self._planned_s.get(number, 0.0)
-            self._attendance.took(number, seconds, self._question)
+            is_last = self._num_heard >= self._attendance.quorum_of(len(self._asked_s))
+            alone_s = now_s - max(before_s, asked_s) if is_last else 0.0
+            seconds = now_s - asked_s - self._planned_s.get(number, 0.0)
+            self._attendance.took(number, seconds, self._question, alone_s=alone_s)
+            self._num_heard, self._last_s = self._num_heard + 1, now_s
 
     def waits_s(self, number: int) -> float:
         """How long a child is waited for from when it is asked."""
@@ -66,7 +74,7 @@ class RollCall:
         return not any(now_s < self._asked_s.get(number, now_s) + self.waits_s(number) for number in owing)
 
     def close(self, owing: Collection[int], count: int) -> None:
-        """Go on without those who owe an answer, of `count` who were asked; where most do, it may not be their fault."""
+        """Go on without those who owe an answer, of `count` who were asked; where most do, nobody is blamed."""
         if count - len(owing) < self._attendance.quorum_of(count):
             return
         now_s = self._attendance.clock()

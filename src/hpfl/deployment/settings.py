@@ -53,7 +53,10 @@ class TimingSettings(Section):
 
     gather_s: float = key(60.0, "after a start, how long to wait for children that are not there yet", unit="s", ge=0)
     settle_s: float = key(
-        2.0, "where a run goes on and a quorum is back, how long after the last newcomer it does", unit="s", ge=0
+        2.0,
+        "where a run goes on and a quorum is back, how long after the last one came or went it does",
+        unit="s",
+        ge=0,
     )
     compute_s: float = key(120.0, "how long to wait for children to compute on a new model", unit="s", gt=0)
     deadline_factor: float = key(2.0, "a deadline is this many times the planned seconds, plus the slack", ge=1)

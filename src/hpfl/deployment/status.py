@@ -81,13 +81,9 @@ class Board(Watcher):
         number = self._edges[name]
         child, held = self._cloud.hub.children.get(number), self._cloud.held.get(number)
         planned_s, measured_s = self._seconds.get(f"edge {number}", (None, None))
-        uploading = held is not None and self._cloud.is_waiting_for(number)
-        state = "absent" if child is None else "uploading" if uploading else "ready" if held else "computing"
-        if child is not None and self._cloud.is_left_out(number):
-            state = "left out"
         return BoardRow(
             node=name,
-            state=state,
+            state=self._cloud.state_of(number),
             round=held.tag.base_round if held else None,
             staleness=max(self._rounds[0] - held.tag.base_round, 0) if held else None,
             planned_s=planned_s,

@@ -1,0 +1,72 @@
+"""Children that hold others up: each plays UE `number` of a test deployment by hand, honestly but for one thing."""
+
+import asyncio
+
+import numpy as np
+from mallory import Mallory
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.inbox import Inbox
+from hpfl.deployment.wire import Arrival, encode, numbers
+
+FIGURES = np.array([1.0, 0.5, 0.75, 0.25, 0.6, 1.1])
+
+
+class Laggard(Mallory):
+    """Answers everything at once, but for what `how` says: mute, withholds, trickles, or takes `delay_s` each time."""
+
+    def __init__(self, nodes, number, how, *, delay_s=0.0):
+        super().__init__(nodes, number)
+        self.how, self.delay_s, self.asked = how, delay_s, []
+        self.task = None
+
+    def start(self):
+        self.task = asyncio.run_coroutine_threadsafe(self._live(), self.nodes.loop.loop)
+        return self
+
+    def stop(self):
+        self.task.cancel()
+
+    async def _live(self):
+        await self.open()
+        self.inbox = Inbox(lambda tag, begin: self.spec)
+        await self.hello()
+        while True:
+            came = self.inbox.feed(await self.call.read())
+            if came is not None:
+                await self._answer(*came)
+
+    async def _answer(self, tag, content):
+        kind = "vector" if isinstance(content, Arrival) else content.WhichOneof("body")
+        purpose = content.begin.purpose if kind == "vector" else None
+        self.asked.append(kind)
+        if self.how == "mute" or kind not in {"vector", "order"}:
+            return
+        await asyncio.sleep(self.delay_s)
+        if purpose == pb.TRAIN:
+            await self.sketch(tag)
+        elif purpose == pb.EVALUATE and self.how != "blind":
+            figures = pb.Figures(ue=[self.number], values=numbers(FIGURES))
+            await self.call.write(encode(tag.by(self.name), figures=figures))
+        elif kind == "order" and self.how != "withholds":
+            await self._upload(tag)
+
+    async def _upload(self, tag):
+        update = np.zeros(self.spec.length, dtype=self.spec.dtype)
+        head, *rest = self.update(tag.by(self.name), update, chunk_bytes=update.nbytes // 2)
+        await self.send(head)
+        if self.how != "trickles":
+            await self.send(*rest)
+
+
+def with_laggard(nodes, how, **options):
+    """Start everybody, with a laggard in the place of the last UE; for `dead`, with no UE at the last edge."""
+    nodes.start_cloud()
+    for edge in range(nodes.config.network.edges):
+        nodes.start_edge(edge)
+    each = nodes.config.network.ues_of_edges[0]
+    count = nodes.config.network.num_ues
+    honest = {"dead": count - each, "honest": count}.get(how, count - 1)
+    for ue in range(honest):
+        nodes.start_ue(ue)
+    return Laggard(nodes, count - 1, how, **options).start() if honest == count - 1 else None

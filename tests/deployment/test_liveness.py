@@ -1,0 +1,102 @@
+"""One child that is mute, withholds, trickles or drags is left out, rounds go on without it, and it is let in again."""
+
+import pytest
+from deployment_nodes import Nodes, Tiny, until
+from laggards import with_laggard
+
+NINE = ("training.rounds=100000", "network.edges=3", "network.ues_per_edge=3", "planning.max_edges=3")
+QUICKLY = {"gather_s": 0.5, "least_wait_s": 0.05}
+
+
+def misses(side):
+    return side.metrics.misses._value.get()
+
+
+@pytest.mark.parametrize("how", ["mute", "withholds", "trickles"])
+def test_a_ue_that_does_not_deliver_is_left_out_after_two_rounds_and_its_edge_is_not(certificates, how):
+    with Nodes(certificates, *NINE, tiny=True, timing=QUICKLY) as nodes:
+        laggard = with_laggard(nodes, how)
+        nodes.play(3)
+        side, cloud = nodes.edges[2].ues.side, nodes.deployment.cloud
+        assert side.attendance.left_out() == {8}
+        assert misses(side) == 2
+        assert side.metrics.left_out._value.get() == 1
+        before = len(laggard.asked)
+        nodes.play(5)
+        assert nodes.record.num_participants == 8
+        assert nodes.record.aggregated == (0, 1, 2)
+        assert len(laggard.asked) == before  # it is not even asked
+        assert cloud.state_of(2) != "left out"
+        laggard.stop()
+
+
+@pytest.mark.slow
+def test_a_ue_that_drags_every_round_is_left_out_before_its_edge_is(certificates):
+    with Nodes(certificates, *NINE, tiny=True, timing={**QUICKLY, "least_wait_s": 3.0}) as nodes:
+        laggard = with_laggard(nodes, "drags", delay_s=1.5)
+        nodes.play(6)
+        assert nodes.edges[2].ues.side.attendance.left_out() == {8}
+        assert nodes.record.num_participants == 8
+        assert nodes.record.aggregated == (0, 1, 2)
+        laggard.stop()
+
+
+def test_a_ue_that_does_not_evaluate_is_waited_for_no_more_and_still_trains(certificates):
+    with Nodes(certificates, *NINE, "evaluation.every=1", tiny=True, timing=QUICKLY) as nodes:
+        laggard = with_laggard(nodes, "blind")
+        nodes.play(4)
+        attendance = nodes.edges[2].ues.side.attendance
+        assert attendance.is_left_out(8, "figures")
+        assert nodes.record.num_participants == 9
+        laggard.stop()
+
+
+def test_an_edge_without_ues_says_so_and_nobody_waits_for_it(certificates):
+    with Nodes(certificates, *NINE, tiny=True, timing=QUICKLY) as nodes:
+        with_laggard(nodes, "dead")
+        nodes.play(5)
+        cloud = nodes.deployment.cloud
+        assert cloud.state_of(2) == "without UEs"
+        assert misses(cloud._side) == 0
+        for ue in (6, 7, 8):
+            nodes.start_ue(ue)
+        nodes.play(2000, watch=lambda state, record: record.num_participants < 9)
+        assert nodes.record.aggregated == (0, 1, 2)
+
+
+def test_a_ue_that_hung_for_a_while_is_let_in_again_when_it_answers(certificates):
+    class Hanging(Tiny):
+        hangs = False
+
+        def update(self, params, **at):
+            if self.hangs:
+                until(lambda: not self.hangs)
+            return super().update(params, **at)
+
+    with Nodes(certificates, *NINE, tiny=True, timing=QUICKLY) as nodes:
+        nodes.start_cloud()
+        for edge in range(3):
+            nodes.start_edge(edge)
+        hanging = Hanging(8, nodes.experiment.spec.length)
+        for ue in range(9):
+            nodes.start_ue(ue, learner=hanging if ue == 8 else None)
+        nodes.play(3)
+        hanging.hangs = True
+        attendance = nodes.edges[2].ues.side.attendance
+        nodes.play(50, watch=lambda state, record: not attendance.left_out())
+        assert attendance.left_out() == {8}
+        hanging.hangs = False
+        nodes.play(20000, watch=lambda state, record: record.num_participants < 9)
+        assert nodes.record.num_participants == 9
+        assert attendance.left_out() == set()
+
+
+def test_where_everybody_gets_slow_nobody_is_left_out(certificates):
+    with Nodes(certificates, *NINE, tiny=True, timing={**QUICKLY, "least_wait_s": 0.5}) as nodes:
+        nodes.start_all()
+        nodes.play(3)
+        for learner in nodes.learners.values():
+            learner.delay_s = 0.7
+        nodes.play(3)
+        sides = [nodes.deployment.cloud._side, *(edge.ues.side for edge in nodes.edges.values())]
+        assert all(not side.attendance.left_out() for side in sides)
