@@ -14,7 +14,6 @@ from deployment_nodes import Certificates, Nodes, refused
 from mallory import Mallory
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.attaching import NotAdmittedError
 from hpfl.deployment.certificates import issue
 from hpfl.deployment.hub import Hub
 from hpfl.deployment.server_metrics import Metrics
@@ -82,21 +81,6 @@ def test_an_edge_admits_only_its_own_ues(edge):
 def test_nobody_speaks_in_anothers_name(edge):
     error = cannot_attach(edge, Mallory(edge, 1, name="ue-0", tls=edge.certificates.tls("ue-1")))
     assert "speaks with the certificate of 'ue-1'" in error.details()
-
-
-def test_a_node_that_is_not_admitted_says_so_and_does_not_insist(edge):
-    other = Nodes.ue_settings(edge, 0)
-    other.tls, other.name = edge.certificates.tls("ue-9"), "ue-9"
-    task = edge.start_ue(1)
-    del task
-    from hpfl.deployment.node import SharedWork
-    from hpfl.deployment.ue import Ue
-
-    async def run():
-        await Ue(other, SharedWork(other), edge.learners[0]).run()
-
-    with pytest.raises(NotAdmittedError, match="does not admit this node"):
-        edge.loop.run(run(), 10)
 
 
 def test_another_configuration_is_not_admitted(edge):

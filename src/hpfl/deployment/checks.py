@@ -10,6 +10,9 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import VERSION, Tag, Vector, as_numbers
 
+LONGEST_ORDER_S = 86400.0
+"""A day: no plan asks anybody to compute, send or wait for longer."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
@@ -148,6 +151,19 @@ def check_edge_sketch(
     if checked.samples.min() < 1 or checked.samples.max() > most_samples:
         raise RefusedError("samples", f"edge {edge} lists sample counts outside 1 to {most_samples}")
     return checked
+
+
+def check_order(order: Any, ues: Collection[int]) -> None:
+    """Refuse an order for UEs that are not one's own, twice for one, or with seconds that nobody waits for."""
+    named, lists = len(order.ue), (order.ue_compute_s, order.ue_upload_s, order.ue_counted)
+    if any(len(one) != named for one in lists):
+        raise RefusedError("shape", f"an order for {named} UEs came with lists of other lengths")
+    if len(set(order.ue)) != named or not set(order.ue) <= set(ues):
+        raise RefusedError("identity", f"an order for {named} UEs came that are not this node's own")
+    once = (order.compute_s, order.upload_s, order.deadline_s, order.phase_deadline_s, order.switch_s)
+    for seconds in (*once, *order.ue_compute_s, *order.ue_upload_s):
+        if not 0.0 <= seconds <= LONGEST_ORDER_S:
+            raise RefusedError("late", f"an order of {seconds:g} s came, wanted 0 to {LONGEST_ORDER_S:g} s")
 
 
 def _squared_norm(vector: Vector) -> float:

@@ -38,8 +38,8 @@ class EdgeUes:
 
     def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         slots = max(int(settings.limits.buffer_mb * 1e6 // experiment.spec.nbytes), _LEAST_SLOTS)
-        roster = ue_roster(settings.ues, experiment.config, settings.number)
-        self.ways = FromUes(experiment, len(roster))
+        roster = ue_roster(settings, experiment.config)
+        self.ways = FromUes(experiment, len(roster.slots))
         self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots, share=SOONER)
         self.hub = self.side.hub
         self._timing = settings.timing

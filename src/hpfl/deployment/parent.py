@@ -84,8 +84,7 @@ class ParentSide:
         at_once: int,
         share: float = 1.0,
     ) -> None:
-        self.name = settings.name
-        self.run = ""
+        self.name, self.run = settings.name, ""
         self.at_once = at_once
         self.roster = roster
         self.metrics = Metrics()
@@ -239,6 +238,8 @@ class ParentSide:
             return
         self.sent.pop(child.number, None)
         self.collecting.give_up(child.number)
+        for book in (self.gathering, self.attendance) if child.shut_out else ():
+            book.forget(child.number)
         for waiting in (self.gathering, self.evaluating):
             if waiting is not None:
                 waiting.changed.set()

@@ -1,6 +1,8 @@
 """How a message is refused: by a rule that has a name, with a reason that says what came and what was wanted."""
 
-from typing import Literal
+from typing import Literal, get_args
+
+from hpfl.deployment.peer_text import plain
 
 Code = Literal[
     "version",
@@ -24,8 +26,11 @@ Code = Literal[
     "weight",
     "late",
     "empty",
+    "crowded",
 ]
 """The rules; metrics count refusals by them."""
+
+RULES: frozenset[str] = frozenset(get_args(Code))
 
 
 UNUSABLE = frozenset({"nonfinite", "norm"})
@@ -39,9 +44,9 @@ ATTEMPTS = 3
 
 
 class RefusedError(Exception):
-    """A message that must not take effect."""
+    """A message that must not take effect; of a peer's words that the reason quotes, no more is kept than fits."""
 
     def __init__(self, code: Code, reason: str) -> None:
-        super().__init__(reason)
         self.code: Code = code
-        self.reason = reason
+        self.reason = plain(reason)
+        super().__init__(self.reason)
