@@ -97,8 +97,7 @@ class ParentSide:
         self._accept = partial(ways.accept, self)
         self.collecting = Collecting({}, self._accept, RollCall(self.attendance, "update", limit_s=0.0))
         self.evaluating: Evaluating | None = None
-        self._settings = settings
-        self._ways = ways
+        self._settings, self._ways = settings, ways
         self.opening = Opening(
             self.attendance,
             settings.timing,
