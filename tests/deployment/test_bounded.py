@@ -204,7 +204,7 @@ from hpfl.deployment.settings import LimitSettings, TlsSettings
 async def main():
     tls = TlsSettings(ca=sys.argv[1], certificate=sys.argv[2], private_key=sys.argv[3])
     roster = {f"ue-{i}": i for i in range(1000)}
-    hub = Hub(None, roster, fingerprint="", limits=LimitSettings(), metrics=Metrics())
+    hub = Hub(None, roster, shapes=None, limits=LimitSettings(), metrics=Metrics())
     print(await hub.start("127.0.0.1:0", tls), flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     before = time.process_time()

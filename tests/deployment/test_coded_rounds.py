@@ -130,7 +130,7 @@ def test_an_update_that_did_not_arrive_changes_nobodys_error(certificates, monke
     def losing(self, side, number, arrival):
         if number == 1 and not lost:
             lost.append(arrival.vector())
-            raise RefusedError("norm", "lost")
+            raise RefusedError("late", "lost")
         if number == 1 and len(lost) == 1:
             lost.append(arrival.vector())
         accept(self, side, number, arrival)

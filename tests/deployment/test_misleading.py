@@ -51,7 +51,8 @@ def started(nodes, liar, **lies):
     nodes.start_cloud()
     nodes.start_edge(0)
     for ue in range(3):
-        honest = Tiny(ue, nodes.experiment)
+        honest = Tiny(ue, nodes.experiment.spec.length)
+        honest.sketches = nodes.experiment.sketches
         nodes.start_ue(ue, learner=Lying(honest, **lies) if ue == liar else honest)
     return nodes.edges[0].ues.side
 
@@ -158,7 +159,8 @@ def test_ten_million_samples_that_are_not_there_are_at_most_half_of_the_mean(cer
         nodes.start_cloud()
         nodes.start_edge(0)
         for ue in range(3):
-            nodes.start_ue(ue, learner=Tiny(ue, nodes.experiment, num_samples=10_000_000 if ue == 1 else 7))
+            declared = 10_000_000 if ue == 1 else 7
+            nodes.start_ue(ue, learner=Tiny(ue, nodes.experiment.spec.length, declared))
         before = nodes.state.params.numpy()
         nodes.play(1)
         came = nodes.deployment.cloud.delivered[0]
@@ -229,7 +231,7 @@ def test_an_accuracy_above_one_is_refused_and_touches_no_mean(certificates):
         nodes.start_cloud()
         side = nodes.start_edge(0).ues.side
         for ue in range(3):
-            nodes.start_ue(ue, learner=(Boasting if ue == 1 else Tiny)(ue, nodes.experiment))
+            nodes.start_ue(ue, learner=(Boasting if ue == 1 else Tiny)(ue, nodes.experiment.spec.length))
         nodes.play(1)
         found = nodes.deployment.executor.evaluate(nodes.state.params, nodes.state.round)
         assert found["personalised_accuracy"] == 0.75

@@ -1,9 +1,10 @@
 """How far children are believed: whoever breaks a rule that no honest child breaks is left out for a while."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from hpfl.deployment.attendance import Attendance
 from hpfl.deployment.checks import CheckedSketch
@@ -26,8 +27,9 @@ def struck(attendance: Attendance, number: int, changed: asyncio.Event) -> Itera
         raise
 
 
-def in_the_time_it_had(sketch: CheckedSketch, child: Child) -> CheckedSketch:
-    """A sketch that took no longer than its child has had for it, whatever it says; unknown where it came with it."""
+def believed(check: Callable[[Child, Any], CheckedSketch], child: Child, message: Any) -> CheckedSketch:
+    """A child's sketch, checked; it took no longer than the child has had for it, whatever it says."""
+    sketch = check(child, message)
     if not child.handed_s:
         return replace(sketch, took_s=min(sketch.took_s, _UNSEEN_S))
     return replace(sketch, took_s=min(sketch.took_s, asyncio.get_running_loop().time() - child.handed_s))

@@ -80,7 +80,7 @@ class Shapes:
             told = {key: hashes[size * at : size * (at + 1)] for at, key in enumerate(hello.key)}
         known = [key for key in self.keys if told and told.get(key) != self.keys[key]]
         if not known:
-            return f"{name} runs configuration {hello.fingerprint[:64]!r}, here it is {self.fingerprint!r}"
+            return f"{name} runs configuration {hello.fingerprint!r}, here it is {self.fingerprint!r}"
         more = f" and {len(known) - _MOST_TOLD} more" if len(known) > _MOST_TOLD else ""
         return f"{name} runs another experiment: {', '.join(known[:_MOST_TOLD])}{more} differ from here"
 

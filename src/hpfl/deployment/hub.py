@@ -41,10 +41,7 @@ Ended = tuple[grpc.StatusCode, str]
 
 @dataclass(eq=False)
 class Child:
-    """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold.
-
-    It was handed a model to compute on at `handed_s` of the event loop's clock.
-    """
+    """One attached stream and who is at its other end; the `model` it holds, handed to it at `handed_s`."""
 
     proven: ProvenChild
     hello: Any

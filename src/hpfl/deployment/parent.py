@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.believing import in_the_time_it_had, struck
+from hpfl.deployment.believing import believed, struck
 from hpfl.deployment.checks import CheckedSketch, check_speaker
 from hpfl.deployment.collecting import Collecting
 from hpfl.deployment.deliveries import Held
@@ -120,11 +120,10 @@ class ParentSide:
         if model is None:
             return
         self.sent.update({child.number: child for child in children})
-        now_s = asyncio.get_running_loop().time()
         behind: dict[tuple[ModelStep, ...], list[Child]] = {}
         for child in children:
             steps = self.steps.between(child.model, model.tag.base) if child.model else ()
-            child.asked_again, child.handed_s = child.asked_again or bool(steps), now_s
+            child.asked_again, child.handed_s = child.asked_again or bool(steps), asyncio.get_running_loop().time()
             behind.setdefault(steps, []).append(child)
         for steps, some in behind.items():
             frames = step_frames(model.tag, steps) if steps else model.frames(pb.TRAIN)
@@ -220,9 +219,9 @@ class ParentSide:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
         with struck(self.attendance, number, self.gathering.changed):
-            sketch = self._ways.checked(child, hello.sketch)
+            sketch = believed(self._ways.checked, child, hello.sketch)
         child.model = model_of(tag)
-        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, in_the_time_it_had(sketch, child)))
+        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
         return tag.by(self.name)
 
     def attached(self, child: Child) -> None:
@@ -266,8 +265,7 @@ class ParentSide:
                     self.sketches.heard(child.number)
                 self.gathering.check(child.number, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
-                    checked = self._ways.checked(child, frame.sketch)
-                self.gathering.take(child.number, Held(tag, in_the_time_it_had(checked, child)))
+                    self.gathering.take(child.number, Held(tag, believed(self._ways.checked, child, frame.sketch)))
                 child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
