@@ -36,7 +36,7 @@ class Struck(Deployed):
     def start_all(self):
         for number in range(2):
             self.start_edge(number)
-            self.start_ue(number, learner=Tiny(number, self.experiment.spec.length))
+            self.start_ue(number, learner=Tiny(number, self.experiment))
 
     def run(self, *watchers, stop=None):
         def listening(port):

@@ -14,7 +14,7 @@ from hpfl.deployment.held_back import HeldBack
 from hpfl.deployment.logs import LOGGER, JsonLines, log
 from hpfl.deployment.peer_text import plain
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.security import server_credentials
+from hpfl.deployment.security import read_files, server_credentials
 from hpfl.deployment.wire import METHOD
 
 FORGED = '\x1b[2J\r\n{"event": "forged"}\u202e'
@@ -51,7 +51,6 @@ def test_greetings_of_two_megabytes_leave_a_few_short_lines(certificates, writte
         answers = [nodes.loop.run(greet(), 20) for _ in range(40)]
         assert {code for code, _ in answers} == {grpc.StatusCode.PERMISSION_DENIED}
         assert len(answers[0][1]) < 400
-        assert "1900" in answers[0][1]  # how long it was
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     refused = [line for line in lines if line["event"] == "refused"]
     assert len(refused) <= 21
@@ -72,7 +71,9 @@ def test_a_reason_from_a_parent_puts_nothing_but_text_into_a_ues_log(certificate
             service, method = METHOD.strip("/").split("/")
             handler = grpc.stream_stream_rpc_method_handler(deny)
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
-            port = server.add_secure_port("127.0.0.1:0", server_credentials(certificates.tls("edge-0")))
+            port = server.add_secure_port(
+                "127.0.0.1:0", server_credentials(lambda: read_files(certificates.tls("edge-0")))
+            )
             await server.start()
             return server, port
 
