@@ -38,6 +38,7 @@ from hpfl.deployment.node import SharedWork  # noqa: E402
 from hpfl.deployment.security import (  # noqa: E402
     client_credentials,
     client_options,
+    read_files,
     server_credentials,
     server_options,
 )
@@ -237,11 +238,11 @@ class Hostile:
 
     async def serve_children(self, listen):
         """Be a parent that sends what it likes."""
-        server = grpc.aio.server(options=server_options(self.settings.limits))
+        server = grpc.aio.server(options=server_options(self.settings.limits, connections=64))
         service, method = METHOD.strip("/").split("/")
         handler = grpc.stream_stream_rpc_method_handler(self._serve)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
-        server.add_secure_port(listen, server_credentials(self.settings.tls))
+        server.add_secure_port(listen, server_credentials(lambda: read_files(self.settings.tls)))
         await server.start()
         return server
 
@@ -366,7 +367,8 @@ def report(attack):
     }
     print(json.dumps(told, indent=1))
     grown = [who for who, (early, late) in told["memory_mb"].items() if late > 1.1 * early + 20]
-    return int(bool(faults or grown or any(attack.supervisor.restarts.values())))
+    idle = [who for who, count in told["frames"].items() if attack.target in {who, "all"} and not count]
+    return int(bool(faults or grown or idle or any(attack.supervisor.restarts.values())))
 
 
 def main():

@@ -98,8 +98,7 @@ class Hub:
         self, parent: Parent, roster: Mapping[str, int], *, shapes: Shapes, limits: LimitSettings, metrics: Metrics
     ) -> None:
         self.children: dict[int, Child] = {}
-        self.metrics = metrics
-        self.is_listening = False
+        self.metrics, self.is_listening = metrics, False
         self._parent = parent
         self._roster = roster
         self._shapes = shapes
