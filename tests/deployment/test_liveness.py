@@ -100,3 +100,17 @@ def test_where_everybody_gets_slow_nobody_is_left_out(certificates):
         nodes.play(3)
         sides = [nodes.deployment.cloud._side, *(edge.ues.side for edge in nodes.edges.values())]
         assert all(not side.attendance.left_out() for side in sides)
+
+
+def test_a_cloud_that_is_killed_again_and_again_makes_progress_though_an_edge_is_away(certificates):
+    timing = {"gather_s": 600.0, "compute_s": 600.0, "settle_s": 0.2, "least_wait_s": 0.5}
+    with Nodes(certificates, *NINE, "planning.planner=fastest", tiny=True, timing=timing) as nodes:
+        nodes.start_all()
+        nodes.play(2)
+        nodes.kill("edge-2")
+        for life in range(3):
+            nodes.stop_cloud()
+            nodes.start_cloud(state=nodes.state, port=nodes.cloud_port)
+            nodes.play(1)
+            assert nodes.state.round == 3 + life
+            assert nodes.record.num_participants in {3, 6}
