@@ -100,18 +100,19 @@ def edge_noise(
     """What each chain [C] would add to an edge's update: at its UEs, and where it is coded again for the `backhaul`.
 
     UEs add `sum_i share_i^2 var_i`. Nobody has the mean yet that then arrives: its coding is taken to add in the same
-    proportion as theirs, `var_i / |u_i|^2` (norms are those of sketches), of what arrives (`training/foretold.py`).
+    proportion as theirs, `var_i / |u_i|^2` (norms are those of sketches), of what arrives (`training/foretold.py`). A
+    chain that feeds errors back adds none.
     """
     if not chains:
         return np.zeros(0)
     weights = np.array([sketch.weight for sketch in sketches])
-    shares, noise = weights / weights.sum(), np.stack([sketch.noise for sketch in sketches])
+    random = np.array([not chain.feeds_back for chain in chains])
+    shares, noise = weights / weights.sum(), np.where(random, np.stack([sketch.noise for sketch in sketches]), 0.0)
     below = np.square(shares) @ noise
     if not backhaul:
         return np.asarray(below)
     tiny = np.finfo(np.float64).tiny
     given = max(float(shares @ [sketch.values @ sketch.values for sketch in sketches]), tiny)
     squared = max(float(mean @ mean), tiny)
-    random = np.array([not chain.feeds_back for chain in chains])
-    growth = 1.0 + np.where(random, below / squared, 0.0)
+    growth = 1.0 + below / squared
     return np.asarray(below + shares @ noise / given * squared * growth * (1.0 - np.square(shares).sum()))
