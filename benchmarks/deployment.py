@@ -68,12 +68,13 @@ class Prepared:
 
     def __init__(self, experiment: SharedWork) -> None:
         self._update = np.full(experiment.spec.length, 1e-3, dtype=experiment.spec.dtype)
+        self._sketch = experiment.sketches.sketch(self._update)
 
     def update(self, params: np.ndarray, *, base_round: int, edge_round: int) -> np.ndarray:
         return self._update
 
     def sketch(self, update: np.ndarray) -> np.ndarray:
-        return np.full(64, 0.1)
+        return self._sketch
 
 
 async def swarm(files: list[str]) -> None:

@@ -20,7 +20,8 @@ the error that it has left behind since the logged start. Updates that came code
 It also checks that the rounds follow each other, that
 every update is the one whose digest was logged, that no edge's update on one base was counted twice and that none was
 computed on a model that did not exist yet. Where a killed cloud repeated rounds, those it repeated are checked too and
-reported as superseded. Newer checkpoints must hold the recomputed parameters.
+reported as superseded; what a crash spoilt of them is reported as unread. Checkpoints must hold the recomputed
+parameters, and the log must be what they vouch for.
 """
 
 import hashlib
@@ -32,7 +33,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
+
+LOG = "audit.jsonl"
 
 
 class AuditError(Exception):
@@ -54,24 +58,26 @@ def rule_digest(remembered: Any, name: str = "") -> str:
     return f"{name} {json.dumps(remembered)};"
 
 
-def lines_of(log: Path) -> list[dict]:
-    """All whole lines; a line cut off by a crash may be last, or stand before a new start."""
-    raw = log.read_bytes().split(b"\n")
-    entries: list[dict] = []
-    damaged = False
-    for number, line in enumerate(raw, start=1):
-        if not line:
-            continue
+def lines_of(log: Path) -> list[dict | None]:
+    """All lines, None for one that cannot be read; what a crash has left of a line at the end is left out."""
+    entries: list[dict | None] = []
+    for line in log.read_bytes().split(b"\n")[:-1]:
         try:
             entry = json.loads(line)
         except ValueError:
-            damaged = True
-            continue
-        if damaged and entry["kind"] != "start":
-            raise AuditError(f"line {number} follows a damaged line and is no start")
-        damaged = False
-        entries.append(entry)
+            entry = None
+        entries.append(entry if isinstance(entry, dict) else None)
     return entries
+
+
+def arrays_of(folder: Path, entry: dict) -> dict[str, np.ndarray]:
+    """What lies in the file that a line names."""
+    if entry["file"] is None:
+        raise AuditError(f'round {entry["round"]} has digests alone; the updates are logged with `audit = "full"`')
+    try:
+        return load_file(folder / entry["file"])
+    except (OSError, SafetensorError) as error:
+        raise AuditError(f"{entry['file']} is missing or damaged ({error}); put it back from a copy") from error
 
 
 class Memory(NamedTuple):
@@ -197,11 +203,13 @@ def recomputed(params: np.ndarray, entry: dict, folder: Path, memory: Memory) ->
     """The model after one logged round, and what the cloud remembers then."""
     if not entry["members"]:
         return params, memory
-    arrays = load_file(folder / entry["file"])
+    arrays = arrays_of(folder, entry)
     updates = arrays["updates"]
     for member, update, logged in zip(entry["members"], updates, entry["updates"], strict=True):
         if digest(update) != logged:
-            raise AuditError(f"round {entry['round']}: the update of edge {member} is not the one that was logged")
+            raise AuditError(
+                f"round {entry['round']}: the update of edge {member} is not the one that was logged ({entry['file']})"
+            )
         if not np.isfinite(update).all():
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not finite")
     if entry.get("messages"):
@@ -240,67 +248,116 @@ def check_round(entry: dict, counted: dict[int, int]) -> None:
         counted[member] = base
 
 
-def audit(folder: Path) -> dict[str, int]:
-    """Counts of what was checked; raises where the log does not hold."""
-    params: np.ndarray | None = None
-    chain: dict[int, str] = {}
-    rules: dict[int, str] = {}
-    memory = Memory()
-    kept: dict[int, dict] = {}
-    superseded = starts = 0
-    run = None
-    for entry in lines_of(folder / "audit.jsonl"):
-        if run is not None and entry["run"] != run:
-            raise AuditError(f"run {entry['run']} is logged among run {run}")
-        run = entry["run"]
-        if entry["kind"] == "start":
-            starts += 1
-            arrays = load_file(folder / entry["file"])
-            params, memory = arrays["params"], memory_at(entry, arrays)
-            if digest(params) != entry["params"]:
-                raise AuditError(f"the start at round {entry['round']} is not the model that was logged")
-            if chain and chain.get(entry["round"]) != entry["params"]:
-                raise AuditError(f"the start at round {entry['round']} is not the model of that round")
-            if rules.get(entry["round"], memory.digest()) != memory.digest():
-                raise AuditError(f"the start at round {entry['round']} is not what the rule remembered of that round")
-            for later in [number for number in kept if number > entry["round"]]:
-                del kept[later], chain[later], rules[later]
-                superseded += 1
-            chain[entry["round"]], rules[entry["round"]] = entry["params"], memory.digest()
-            expected = entry["round"] + 1
-            continue
-        if params is None or entry["round"] != expected:
-            raise AuditError(f"round {entry['round']} is logged where round {expected} was due")
-        if digest(params) != entry["before"]:
-            raise AuditError(f"round {entry['round']} does not begin with the model of the round before")
-        params, memory = recomputed(params, entry, folder, memory)
+class Course:
+    """The rounds of one log, line by line: what they have come to, and those that a later start took back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run: str | None = None
+        self.params: np.ndarray | None = None
+        self.memory = Memory()
+        self.models: dict[int, str] = {}
+        self.rules: dict[int, str] = {}
+        self.kept: dict[int, dict] = {}
+        self.expected = self.starts = self.superseded = 0
+
+    def take(self, entry: dict) -> None:
+        """Check one line and go on by it; raises where it does not hold."""
+        if self.run not in {None, entry["run"]}:
+            raise AuditError(f"run {entry['run']} is logged among run {self.run}")
+        (self._start if entry["kind"] == "start" else self._round)(entry)
+        self.run, self.expected = entry["run"], entry["round"] + 1
+
+    def _start(self, entry: dict) -> None:
+        number, arrays = entry["round"], arrays_of(self.folder, entry)
+        params, memory = arrays["params"], memory_at(entry, arrays)
+        if digest(params) != entry["params"]:
+            raise AuditError(f"the start at round {number} is not the model that was logged ({entry['file']})")
+        if self.models and self.models.get(number) != entry["params"]:
+            raise AuditError(f"the start at round {number} is not the model of that round")
+        if self.rules.get(number, memory.digest()) != memory.digest():
+            raise AuditError(f"the start at round {number} is not what the rule remembered of that round")
+        for later in [one for one in self.kept if one > number]:
+            del self.kept[later], self.models[later], self.rules[later]
+            self.superseded += 1
+        self.starts += 1
+        self.params, self.memory = params, memory
+        self.models[number], self.rules[number] = entry["params"], memory.digest()
+
+    def _round(self, entry: dict) -> None:
+        number = entry["round"]
+        if self.params is None or number != self.expected:
+            raise AuditError(f"round {number} is logged where round {self.expected} was due")
+        if digest(self.params) != entry["before"]:
+            raise AuditError(f"round {number} does not begin with the model of the round before")
+        params, memory = recomputed(self.params, entry, self.folder, self.memory)
         if digest(params) != entry["after"]:
-            raise AuditError(f"round {entry['round']}: the recurrence gives another model than was logged")
-        chain[entry["round"]], kept[entry["round"]] = entry["after"], entry
-        rules[entry["round"]] = memory.digest()
-        expected = entry["round"] + 1
+            raise AuditError(f"round {number}: the recurrence gives another model than was logged")
+        self.params, self.memory = params, memory
+        self.models[number], self.rules[number] = entry["after"], memory.digest()
+        self.kept[number] = entry
+
+
+def audit(folder: Path) -> dict[str, int]:
+    """Counts of what was checked; raises where the log does not hold.
+
+    A line or file that is damaged may stand among rounds that a later start has taken back: whatever follows it, up to
+    that start, is counted as unread. So a crash that spoilt what no checkpoint knew yet is no fault of the audit.
+    """
+    course, unread, fault = Course(folder), 0, None
+    for number, entry in enumerate(lines_of(folder / LOG), start=1):
+        if fault is not None and (entry is None or entry.get("kind") != "start"):
+            unread += 1
+            continue
+        try:
+            if entry is None:
+                raise AuditError(f"line {number} of {LOG} is damaged")
+            course.take(entry)
+            fault = None
+        except AuditError as error:
+            fault, unread = fault or error, unread + 1
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            what = f"line {number} of {LOG} is damaged: {type(error).__name__} {error}"
+            fault, unread = fault or AuditError(what), unread + 1
+    if fault is not None:
+        raise fault
     counted: dict[int, int] = {}
-    for number in sorted(kept):
-        check_round(kept[number], counted)
-    checkpoints = check_checkpoints(folder, chain)
-    updates = sum(len(entry["members"]) for entry in kept.values())
+    for number in sorted(course.kept):
+        check_round(course.kept[number], counted)
+    checkpoints = check_checkpoints(folder, course.models)
     return {
-        "rounds": len(kept),
-        "updates": updates,
-        "superseded": superseded,
-        "starts": starts,
+        "rounds": len(course.kept),
+        "updates": sum(len(entry["members"]) for entry in course.kept.values()),
+        "superseded": course.superseded,
+        "starts": course.starts,
         "checkpoints": checkpoints,
+        **({"unread": unread} if unread else {}),
     }
 
 
-def check_checkpoints(folder: Path, chain: dict[int, str]) -> int:
-    """Checkpoints hold the recomputed parameters."""
+def check_checkpoints(folder: Path, models: dict[int, str]) -> int:
+    """Checkpoints hold the recomputed parameters, and vouch for the log up to then."""
     found = sorted((folder / "checkpoints").glob("round-*.safetensors"))
     for path in found:
         number = int(path.stem.removeprefix("round-"))
-        if number in chain and digest(load_file(path)["params"]) != chain[number]:
+        try:
+            with safe_open(path, framework="np") as file:
+                params, header = file.get_tensor("params"), (file.metadata() or {}).get("hpfl", "{}")
+            told = json.loads(header).get("marks", {}).get(LOG)
+        except (OSError, SafetensorError, ValueError, AttributeError) as error:
+            raise AuditError(f"{path.name} is damaged ({error}); the cloud passes it over when it starts") from error
+        if number in models and digest(params) != models[number]:
             raise AuditError(f"{path.name} does not hold the model of round {number}")
+        if told is not None and not vouched(folder / LOG, told):
+            raise AuditError(f"{LOG} is not what it was when {path.name} was written")
     return len(found)
+
+
+def vouched(log: Path, told: str) -> bool:
+    """Whether a log begins with so many bytes that have this digest."""
+    size, name = told.split()
+    content = log.read_bytes()[: int(size)]
+    return len(content) == int(size) and hashlib.blake2b(content, digest_size=16).hexdigest() == name
 
 
 def main() -> None:
@@ -308,7 +365,7 @@ def main() -> None:
         sys.exit(__doc__)
     try:
         counts = audit(Path(sys.argv[1]))
-    except (AuditError, OSError, KeyError) as error:
+    except (AuditError, OSError) as error:
         sys.exit(f"the audit fails: {error}")
     print("the recurrence holds exactly:", ", ".join(f"{value} {name}" for name, value in counts.items()))
 

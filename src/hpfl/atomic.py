@@ -1,11 +1,13 @@
 """How a file is replaced at once: readers see the old one or the new one, never half of either."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 PARTIAL_SUFFIX = ".partial"
+_AT_ONCE = 8
 
 
 @contextmanager
@@ -46,6 +48,13 @@ def sync_file(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_all(paths: Collection[Path]) -> None:
+    """Wait until several files and folders have reached the disk; at once, so that they share the disk's wait."""
+    if paths:
+        with ThreadPoolExecutor(min(len(paths), _AT_ONCE), thread_name_prefix="sync") as pool:
+            list(pool.map(sync_file, paths))
 
 
 def sync_folder(folder: Path) -> None:

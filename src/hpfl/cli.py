@@ -60,7 +60,7 @@ COMMANDS = {
         "Example: hpfl show paper-mnist --system hfl > my.toml",
     ),
     "deploy": Command("hpfl.cli_deploy:deploy_app", "Run a whole deployment: every node a process of its own."),
-    "certs": Command("hpfl.cli_deploy:certs_app", "Make the certificates with which nodes prove who they are."),
+    "certs": Command("hpfl.cli_certs:certs_app", "Make the certificates with which nodes prove who they are."),
     "cloud": Command(
         "hpfl.cli_deploy:cloud_command",
         "Run the cloud: wait for edges, plan and aggregate rounds, write the results.",

@@ -1,4 +1,4 @@
-"""`hpfl deploy`, `hpfl certs`, `hpfl cloud`, `hpfl edge`, `hpfl ue`: real processes over mutual TLS."""
+"""`hpfl deploy`, `hpfl cloud`, `hpfl edge`, `hpfl ue`: real processes over mutual TLS."""
 
 import asyncio
 import os
@@ -10,14 +10,19 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from hpfl.cli_errors import refuse, reported
+from hpfl.cli_errors import leave, refuse, reported
 from hpfl.cli_options import SetOption
 from hpfl.training.cloud_step import DivergedError
 
 deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: every node a process of its own.")
-certs_app = typer.Typer(no_args_is_help=True, help="Make the certificates with which nodes prove who they are.")
 
 NodeFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="This node's file; see docs/deploy.md.")]
+
+CheckOption = Annotated[
+    bool,
+    typer.Option("--check", help="Look at everything this node needs, start nothing, and say what is wrong."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="With --check: the findings as one JSON object.")]
 
 
 @deploy_app.command("local", epilog="Example: hpfl deploy local quickstart --edges 2 --ues-per-edge 3")
@@ -80,54 +85,21 @@ def local_command(  # noqa: PLR0917  every option is passed by name
         raise typer.Exit(status)
 
 
-@certs_app.command("init", epilog="Example: hpfl certs init certs")
-@reported
-def certs_init_command(
-    folder: Annotated[Path, typer.Argument(help="Where the authority will live.")],
-    days: Annotated[int, typer.Option(help="How long it is valid.", min=1)] = 3650,
-) -> None:
-    """Make the deployment's own certificate authority: ca.pem, for every node, and ca.key, for nobody else."""
-    from hpfl.deployment.certificates import init_authority
-
-    with _refusing():
-        init_authority(folder, days=days)
-    Console().print(f"{folder / 'ca.pem'} goes to every node; keep {folder / 'ca.key'} to yourself.", soft_wrap=True)
-
-
-@certs_app.command("issue", epilog="Example: hpfl certs issue certs cloud edge-0 ue-0 ue-1")
-@reported
-def certs_issue_command(
-    folder: Annotated[Path, typer.Argument(help="Where `hpfl certs init` made the authority.")],
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="cloud, edge-0, ue-0, ...")],
-    role: Annotated[str | None, typer.Option(help="cloud, edge or ue, where a name does not tell.")] = None,
-    days: Annotated[int, typer.Option(help="How long they are valid.", min=1)] = 365,
-    to: Annotated[Path | None, typer.Option(help="Folder to write to.", show_default="FOLDER")] = None,
-) -> None:
-    """Issue a certificate and a key for each node: NAME.pem and NAME.key, to be taken to that node alone."""
-    from hpfl.deployment.certificates import issue, load_authority
-
-    if role not in {None, "cloud", "edge", "ue"}:
-        refuse(f"--role is {role!r}; wanted cloud, edge or ue")
-    with _refusing():
-        authority = load_authority(folder)
-        for name in names:
-            path = issue(authority, to or folder, name, role=role, days=days)  # type: ignore[arg-type]
-            Console().print(str(path), soft_wrap=True)
-
-
 @reported
 def cloud_command(
     file: NodeFile,
     out: Annotated[Path | None, typer.Option(help="Folder for the results instead of the file's.")] = None,
     no_pacing: Annotated[bool, typer.Option("--no-pacing", help="Uploads go as fast as the links allow.")] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Go on serving the finished model.")] = False,
+    check: CheckOption = False,
+    json_: JsonOption = False,
 ) -> None:
     """Run the cloud: wait for edges, plan and aggregate rounds, write the results.
 
     Started again after a crash it goes on from its last checkpoint, and edges come back by themselves. SIGTERM ends it
     after the round.
     """
-    _prepare()
+    _prepare(listens=not check)
     from hpfl.deployed import run_cloud, stopping_on_signals
     from hpfl.deployment.settings import CloudNodeSettings
 
@@ -135,6 +107,8 @@ def cloud_command(
     settings.out = str(out.resolve()) if out else settings.out
     settings.paced = settings.paced and not no_pacing
     settings.serve = settings.serve or serve
+    if _checked(settings, check=check, json_=json_):
+        return
     with _refusing(), stopping_on_signals() as stop:
         completed = run_cloud(settings, stop=stop)
     if not completed:
@@ -142,13 +116,15 @@ def cloud_command(
 
 
 @reported
-def edge_command(file: NodeFile) -> None:
+def edge_command(file: NodeFile, check: CheckOption = False, json_: JsonOption = False) -> None:
     """Run an edge: server to its UEs, client of the cloud. Ends when the run is over, or on SIGTERM."""
-    _prepare()
+    _prepare(listens=not check)
     from hpfl.deployment.processes import run_edge
     from hpfl.deployment.settings import EdgeNodeSettings
 
     settings: Any = _settings(EdgeNodeSettings, file)
+    if _checked(settings, check=check, json_=json_):
+        return
     with _refusing():
         asyncio.run(run_edge(settings))
 
@@ -160,38 +136,56 @@ def ue_command(
         bool, typer.Option("--adapt", help="Fetch the global model, adapt it to the own data, save it, and end.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Where --adapt saves the personal model.")] = Path("personal.safetensors"),
+    check: CheckOption = False,
+    json_: JsonOption = False,
 ) -> None:
     """Run a UE: compute on the models its edge sends, upload when asked to. Its data never leave it."""
     _prepare()
+    from hpfl.deployment.deliveries import NobodyError
     from hpfl.deployment.processes import adapt_ue, run_ue
     from hpfl.deployment.settings import UeNodeSettings
 
     settings: Any = _settings(UeNodeSettings, file)
+    if _checked(settings, check=check, json_=json_):
+        return
     with _refusing():
         if not adapt:
             asyncio.run(run_ue(settings))
             return
-        before, after = asyncio.run(adapt_ue(settings, out))
+        try:
+            before, after = asyncio.run(adapt_ue(settings, out))
+        except NobodyError as error:  # the edge may have it later
+            leave(str(error), status=1)
     Console().print(f"accuracy on {settings.name}'s own test data: {before:.3f} before, {after:.3f} after adaptation")
     Console().print(f"personal model in {out}", soft_wrap=True)
 
 
+def _checked(settings: Any, *, check: bool, json_: bool) -> bool:
+    """Whether only a check was asked for; then it has been made."""
+    if json_ and not check:
+        refuse("--json says how --check answers; give both")
+    if check:
+        from hpfl.cli_deploy_check import report_check
+
+        report_check(settings, as_json=json_)
+    return check
+
+
 class _refusing:  # noqa: N801  reads as a word at its uses
-    """Turn what no new start would mend, the refusals of a node and a lost model, into a message and exit status 2."""
+    """Turn what no new start would mend, a fault of this node's own or a lost model, into a message and status 2."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        from hpfl.deployment.certificates import CertificateError
+        from hpfl.deployment.issued import CertificateError
         from hpfl.deployment.settings import SettingsError
 
         known: tuple[type[BaseException], ...] = (CertificateError, SettingsError, DivergedError)
         if "grpc" in sys.modules:
-            from hpfl.deployment.attaching import NotAdmittedError
             from hpfl.deployment.deliveries import NobodyError
 
-            known = (*known, NobodyError, NotAdmittedError)
+            known = (*known, NobodyError)
         if isinstance(error, known):
             refuse(str(error))
 
@@ -208,10 +202,13 @@ def _settings(kind: Any, file: Path) -> Any:
     return settings
 
 
-def _prepare() -> None:
+def _prepare(*, listens: bool = False) -> None:
     """Set what gRPC reads at its first import, and say what is missing where the extra is not installed."""
     from hpfl.deployment.environment import prepare
+    from hpfl.deployment.handshakes import note_handshakes
 
+    if listens:
+        note_handshakes()
     prepare()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:

@@ -48,17 +48,18 @@ def reported(command: Callable[P, R]) -> Callable[P, R]:
         except REFUSALS as error:
             refuse(str(error))
         except (DivergedError, NonFiniteUpdateError) as error:
-            _leave(str(error), status=1)
+            leave(str(error), status=1)
 
     return wrapped
 
 
 def refuse(message: str) -> NoReturn:
     """Say why on standard error and leave with status 2."""
-    _leave(message, status=2)
+    leave(message, status=2)
 
 
-def _leave(message: str, *, status: int) -> NoReturn:
+def leave(message: str, *, status: int) -> NoReturn:
+    """Say why on standard error and leave with a status."""
     for line in message.splitlines():
         sys.stderr.write(f"hpfl: {line}\n")
     raise typer.Exit(status)

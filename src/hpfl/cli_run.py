@@ -13,6 +13,7 @@ from hpfl.cli_folders import home, own_folder, to_resume, unused
 from hpfl.cli_options import SetOption, SourceArgument, SystemOption
 from hpfl.cli_running import run_with_display
 from hpfl.config import Config, load
+from hpfl.reporting.config_file import refuse_changed
 from hpfl.reporting.formats import number
 from hpfl.training.watching import RunResult
 
@@ -49,6 +50,8 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     Leaves rounds.jsonl (one line per round), summary.json, config.toml, model.safetensors, ues.csv and figures/.
     Ctrl-C stops after the round and loses nothing.
     """
+    if resume and own_folder(source) is not None:
+        refuse_changed(Path(source))
     config = load(source, system=system, overrides=_overrides(set_, seed, rounds))
     how: dict[str, Any] = {"resume": resume, "force": force, "device": device, "data_dir": data_dir, "quiet": quiet}
     with _folder(source, system, out, config, how) as folder:

@@ -1,6 +1,7 @@
 """One real run at the cloud, from its file to its results: listen, train, watch, write down; a restart goes on."""
 
 import logging
+import re
 import secrets
 import signal
 import statistics
@@ -8,20 +9,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hpfl import atomic
 from hpfl.assembly import watchers_of
 from hpfl.config import idle_settings
-from hpfl.deployment.audit import AuditLog
+from hpfl.deployment.audit import LOG, AuditLog, logged_run
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deliveries import StoppedError
 from hpfl.deployment.deployed_run import Deployment, build_deployment
+from hpfl.deployment.health import Health
+from hpfl.deployment.identity import check_own_certificate
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_parts import edge_roster, ue_roster
+from hpfl.deployment.readiness import cloud_ready
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.run_watchers import Audited, RunLog, ServedMetrics
 from hpfl.deployment.settings import CloudNodeSettings
@@ -29,7 +34,7 @@ from hpfl.deployment.status import Board
 from hpfl.recorder import Listeners, RunRecorder, Subject
 from hpfl.reporting.figures import draw_at_the_end
 from hpfl.reporting.folder import RUN_ID
-from hpfl.reporting.store import RunStore
+from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment
 from hpfl.stopping import Stop, on_signals
 from hpfl.training.cloud_step import DivergedError
@@ -42,6 +47,7 @@ Listening = Callable[[int], None]
 """Told the port once the cloud listens."""
 
 _LOOK_S = 0.2
+_NAME = re.compile(r"[0-9a-f]{16}")
 
 
 def run_cloud(
@@ -55,6 +61,7 @@ def run_cloud(
 
     `watchers` are told what happens and change nothing.
     """
+    check_own_certificate(settings, serves=True, connects=False)
     out = Path(settings.out)
     with LoopThread() as loop, RunStore.open(out, resume=True) as store:
         experiment = SharedWork(settings)
@@ -62,14 +69,14 @@ def run_cloud(
         stop.wake = _waking(deployment)
         for line in idle_settings(experiment.config):
             log("idle setting", level=logging.WARNING, told=line)
-        board = _board(settings, experiment, deployment)
+        board = _board(experiment, deployment)
         deployment.executor.on_timing = board.took
         cloud = deployment.cloud
-        keepers = [
-            Audited(AuditLog(out, settings.audit), deployment.executor),
-            ServedMetrics(cloud.metrics, settings.metrics),
-        ]
-        listeners = _listeners(stop, keepers, [board, RunLog(), *watchers_of(experiment.config, out), *watchers])
+        audit = AuditLog(out, settings.audit)
+        health = Health(loop.loop, partial(cloud_ready, cloud, experiment.config.network.edges))
+        keepers = [Audited(audit, deployment.executor), ServedMetrics(cloud.metrics, settings.metrics, health)]
+        heard = [board, RunLog(), *watchers_of(experiment.config, out), *watchers]
+        listeners = replace(_listeners(stop, keepers, heard), histories=[audit])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)
         state = recorder.open(deployment.start, resume=True)
         deployment.executor.prepare(state)
@@ -170,18 +177,31 @@ def _listeners(stop: Stop, keepers: Sequence[Watcher], watchers: Sequence[Watche
 
 
 def _run_id(out: Path) -> str:
-    """The name of this run, which every message carries; drawn once and kept with the results."""
-    path = out / RUN_ID
-    if not path.exists():
-        path.write_text(secrets.token_hex(8), encoding="ascii")
-    return path.read_text(encoding="ascii")
+    """The name of this run, which every message carries; drawn once, kept with the results, and mended from the audit.
+
+    Raises where neither says what it was: under another name the audit would be that of two runs.
+    """
+    path, logged = out / RUN_ID, logged_run(out)
+    said = path.read_bytes().decode("ascii", errors="replace") if path.is_file() else None
+    if logged is not None and _NAME.fullmatch(logged) and said != logged:
+        log("run-id mended", level=logging.WARNING, said=said, audit=logged)
+        said = logged
+        atomic.write_text(path, said)
+    if said is None:
+        said = secrets.token_hex(8)
+        atomic.write_text(path, said)
+    if not _NAME.fullmatch(said):
+        raise OutputError(
+            f"{path} is {said[:40]!r}; wanted the 16 hexadecimal digits that {LOG} has as `run`, or no such file: then "
+            "the run goes on under a new name, once its audit is moved elsewhere"
+        )
+    return said
 
 
-def _board(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Board:
+def _board(experiment: SharedWork, deployment: Deployment) -> Board:
     config = experiment.config
-    ues = {name: number for k in range(config.network.edges) for name, number in ue_roster([], config, k).items()}
-    edges = edge_roster(settings.edges, config)
-    return Board(deployment.cloud, edges=edges, ues=ues)
+    ues = {f"ue-{number}": number for number in range(config.network.num_ues)}
+    return Board(deployment.cloud, edges=deployment.cloud.roster, ues=ues)
 
 
 def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Subject:
@@ -210,5 +230,4 @@ def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: De
 
 
 def _median_ratio(executor: DeployedExecutor) -> float | None:
-    ratios = [timing.measured_s / timing.planned_s for timing in executor.timings if timing.planned_s > 0]
-    return statistics.median(ratios) if ratios else None
+    return statistics.median(executor.over_planned) if executor.over_planned else None

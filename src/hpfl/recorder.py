@@ -10,10 +10,11 @@ import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
+from hpfl.histories import History
 from hpfl.learning import BoundMetric, Evaluation, NonFiniteUpdateError, ParameterSpec
-from hpfl.reporting.folder import SUMMARY, UES
+from hpfl.reporting.folder import ROUNDS, UES
 from hpfl.reporting.journal import Journal
-from hpfl.reporting.store import RunStore
+from hpfl.reporting.store import RunStore, is_summed_up, read_rounds
 from hpfl.reporting.summary import run_summary, ue_figures
 from hpfl.reporting.table import write_table
 from hpfl.training.cloud_step import DivergedError
@@ -48,10 +49,14 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Listeners:
-    """Who hears of a run: watchers, keepers (without whom it does not go on), and where notes and warnings are said."""
+    """Who hears of a run: watchers, keepers (without whom it does not go on), and where notes and warnings are said.
+
+    `histories` are what keepers write and a checkpoint vouches for.
+    """
 
     watchers: Sequence[Watcher] = ()
     keepers: Sequence[Watcher] = ()
+    histories: Sequence[History] = ()
     note: Say
     warn: Say
     should_stop: Callable[[], bool]
@@ -64,9 +69,9 @@ class RunRecorder:
     """
 
     def __init__(self, subject: Subject, store: RunStore | None, listeners: Listeners) -> None:
-        self.records: list[dict[str, Any]] = []
+        self._told: list[dict[str, Any]] = []
         self._subject, self._store, self._listeners = subject, store, listeners
-        self._journal = None if store is None else Journal(store, subject.config)
+        self._journal = None if store is None else self._opened(store)
         kept = [] if self._journal is None else [self._journal.timeline, self._journal]
         self._audience = Audience(listeners.watchers, keepers=[*kept, *listeners.keepers], warn=listeners.warn)
         self._figures: tuple[int, Mapping[str, FloatArray], IntArray] | None = None
@@ -78,7 +83,7 @@ class RunRecorder:
         if self._journal is None:
             return start
         if resume:
-            state, self.records = self._journal.recovered(start, self._listeners.note)
+            state, _ = self._journal.recovered(start, self._listeners.note)
             start = state.to(start.params.device)
         else:
             self._journal.begin()
@@ -107,7 +112,8 @@ class RunRecorder:
     def after_round(self, state: TrainState, record: RoundRecord) -> bool:
         """Record, tell, then save when it is time; answers whether to go on."""
         self.state = state
-        self.records.append(record.to_json())
+        if self._store is None:
+            self._told.append(record.to_json())
         self._audience.tell("round", state, record)
         if self._figures is not None:
             self._audience.tell("evaluated", *self._figures)
@@ -132,9 +138,20 @@ class RunRecorder:
 
     def break_off(self, error: BaseException) -> None:
         """Tell everybody that the run has diverged or failed; what there is of one that diverged is written down."""
-        broken_off = self._broken_off(error)
         with suppress(Exception):  # the first error is the one to tell
-            self._audience.tell("ended", broken_off)
+            self._audience.tell("ended", self._broken_off(error))
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """One flat record per round; those of a run with a folder lie there, for a long run's would fill the memory."""
+        if self._store is None:
+            return self._told
+        return read_rounds(self._store.out) if (self._store.out / ROUNDS).exists() else []
+
+    def _opened(self, store: RunStore) -> Journal:
+        subject, histories = self._subject, self._listeners.histories
+        anew = "begin anew in another folder" if subject.deployed else "begin anew with --force or in another --out"
+        return Journal(store, subject.config, save_every=subject.save_every, anew=anew, histories=histories)
 
     @property
     def _folder(self) -> Path | None:
@@ -147,21 +164,22 @@ class RunRecorder:
             self._audience.tell("saved", state.round)
 
     def _result(self, state: TrainState) -> RunResult:
-        subject, summary = self._subject, self._summary()
+        subject, records = self._subject, self.records
+        summary = self._summary(records)
         return RunResult(
-            rounds=self.records,
+            rounds=records,
             summary=summary,
             model={name: part.detach().cpu().clone() for name, part in subject.spec.unflatten(state.params).items()},
             ues=ue_table(subject.ues, subject.evaluation(state), state.joules),
             how="completed" if summary["completed"] else "stopped",
         )
 
-    def _summary(self) -> dict[str, Any]:
+    def _summary(self, records: list[dict[str, Any]]) -> dict[str, Any]:
         config, spec = self._subject.config, self._subject.spec
-        completed = len(self.records) >= config.training.rounds
+        completed = len(records) >= config.training.rounds
         told = run_summary(
             config,
-            self.records,
+            records,
             completed=completed,
             num_parameters=spec.num_parameters,
             metrics=self._subject.metrics,
@@ -169,24 +187,30 @@ class RunRecorder:
         return {**told, **self._subject.facts()}
 
     def _write(self, result: RunResult) -> None:
-        """Model, table of UEs and summary. A cloud that is stopped comes back; one that came back has heard nothing."""
+        """Model, table of UEs and summary. A cloud that is stopped comes back; one that came back has heard nothing.
+
+        So what it came to before stays, if it can be read.
+        """
         if self._store is None:
             return
-        if self._subject.deployed and (not result.completed or (self._store.out / SUMMARY).exists()):
+        if self._subject.deployed and not result.completed:
             return
         self._store.write_model(result.model)
+        if self._subject.deployed and is_summed_up(self._store.out):
+            return
         write_table(self._store.out / UES, result.ues)
         self._store.write_summary(result.summary)
         self.has_written = True
 
     def _broken_off(self, error: BaseException) -> RunResult:
         """What there is of a run that diverged, which is written down, or that failed."""
+        records = self.records
         if not isinstance(error, DivergedError | NonFiniteUpdateError):
-            return RunResult(rounds=self.records, how="failed", error=str(error) or type(error).__name__)
-        summary = self._summary() | {"completed": False, "diverged": True}
-        if self._store is not None and (self.records or self._subject.deployed):
+            return RunResult(rounds=records, how="failed", error=str(error) or type(error).__name__)
+        summary = self._summary(records) | {"completed": False, "diverged": True}
+        if self._store is not None and (records or self._subject.deployed):
             self._store.write_summary(summary)
-        return RunResult(rounds=self.records, summary=summary, how="diverged", error=str(error))
+        return RunResult(rounds=records, summary=summary, how="diverged", error=str(error))
 
 
 def ue_table(ues: Mapping[str, Any], evaluation: Evaluation, joules: FloatArray) -> dict[str, Any]:

@@ -68,8 +68,9 @@ class Certificates:
 class Tiny:
     """A learner that needs no data: its update on a model is the model itself, scaled by its number."""
 
-    def __init__(self, number, length, num_samples=7):
-        self.number, self.length, self.num_samples = number, length, num_samples
+    def __init__(self, number, experiment, num_samples=7):
+        self.number, self.length, self.num_samples = number, experiment.spec.length, num_samples
+        self._sketches = experiment.sketches
         self.delay_s = 0.0
 
     def update(self, params, *, base_round, edge_round):
@@ -77,7 +78,7 @@ class Tiny:
         return (params * (0.1 + 0.01 * self.number)).astype(params.dtype)
 
     def sketch(self, update):
-        return np.full(64, float(update[0]))
+        return self._sketches.sketch(update)
 
     def evaluate(self, params):
         return np.array([1.0, 0.5, 0.75, 0.25, 0.6, 1.1])
@@ -178,7 +179,7 @@ class Nodes:
 
     def learner(self, number, experiment):
         if self.tiny:
-            return Tiny(number, experiment.spec.length)
+            return Tiny(number, experiment)
         torch.set_num_threads(1)
         return Learner(experiment.config, number, own_data("", experiment.config, number), experiment.task)
 

@@ -57,8 +57,9 @@ class Mallory:
                 if found == kind:
                     return tag, content
 
-    async def sketch(self, tag, *, num_samples=7):
-        message = pb.Sketch(values=numbers(np.ones(64)), weight=1.0, num_samples=num_samples)
+    async def sketch(self, tag, *, num_samples=7, values=None):
+        values = np.zeros(64) if values is None else values  # of the update of zeros
+        message = pb.Sketch(values=numbers(values), weight=1.0, num_samples=num_samples)
         await self.call.write(encode(tag.by(self.name), sketch=message))
 
     async def ordered(self):

@@ -29,7 +29,7 @@ def test_a_deployment_reports_a_metric_of_ones_own_as_its_twin_would(certificate
 
 def test_the_usual_figures_travel_as_six_numbers_and_another_count_is_refused():
     tag, columns = Tag(run="run", node="ue-1", round=1, base=bytes(32)), columns_of(DEFAULT_METRICS)
-    evaluating = Evaluating(tag, columns)
+    evaluating = Evaluating(tag, columns, [(0.0, np.inf)] * 6)
     evaluating.take(tag, 1, pb.Figures(ue=[1], values=numbers(np.arange(6.0))), allowed={1})
     assert evaluating.figures[1].tolist() == [0, 1, 2, 3, 4, 5]
     for count in (5, 8):

@@ -1,9 +1,13 @@
 """What a UE keeps on its own disk: across restarts, and back to earlier rounds with its cloud."""
 
+import random
+
 import pytest
 import torch
 
 from hpfl.deployment.own_store import OwnStore
+from hpfl.deployment.settings import SettingsError
+from hpfl.deployment.unsent import Unsent
 from hpfl.deployment.wire import Tag
 from hpfl.learning import Kept
 
@@ -82,3 +86,50 @@ def test_a_spoilt_file_is_passed_over(store, tmp_path, content):
     newest = max((tmp_path / "state").iterdir())
     newest.write_bytes(content)
     assert number(store.before(tag(2))) == 0
+
+
+@pytest.mark.parametrize("kind", ["flip", "cut"])
+def test_a_struck_file_is_whole_or_passed_over_and_said(store, tmp_path, caplog, kind):
+    store.put(tag(0), kept(0))
+    store.put(tag(1), kept(1))
+    newest, draw = max((tmp_path / "state").iterdir()), random.Random(22)
+    content = newest.read_bytes()
+    for _ in range(100):
+        spoilt = bytearray(content)
+        if kind == "flip":
+            spoilt[draw.randrange(len(spoilt))] ^= 1 << draw.randrange(8)
+        else:
+            del spoilt[draw.randrange(len(spoilt)) :]
+        newest.write_bytes(spoilt)
+        caplog.clear()
+        found = store.before(tag(2))
+        assert torch.equal(found.method, kept(0).method) or torch.equal(found.method, kept(1).method)
+        assert number(found) == 1 or "kept file" in caplog.text
+        assert number(store.newest()) == number(found)
+
+
+def test_strange_names_in_the_folder_are_nobodys(store, tmp_path):
+    store.put(tag(0), kept(0))
+    known = max((tmp_path / "state").iterdir())
+    known.with_name(f"{known.stem}-copy.safetensors").write_bytes(known.read_bytes())
+    known.with_name(f"{known.stem.split('-')[0]}-x.safetensors").mkdir()
+    assert number(store.before(tag(1))) == 0
+    store.put(tag(1), kept(1))
+    assert number(store.newest()) == 1
+
+
+def test_a_state_that_is_a_file_is_refused_at_the_start(tmp_path):
+    (tmp_path / "state").write_text("")
+    with pytest.raises(SettingsError, match="is a file; wanted a folder"):
+        OwnStore(tmp_path / "state", (3, 0))
+    with pytest.raises(SettingsError, match="is a file; wanted a folder"):
+        Unsent(tmp_path / "state" / "codec", 3)
+    OwnStore(tmp_path / "state", (0, 0))
+
+
+def test_a_file_of_an_earlier_version_is_taken(store, tmp_path):
+    from safetensors.torch import save
+
+    store.put(tag(0), kept(0))
+    max((tmp_path / "state").iterdir()).write_bytes(save({"method": torch.full((3,), 5.0)}))
+    assert number(store.before(tag(1))) == 5

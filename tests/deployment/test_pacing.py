@@ -8,13 +8,17 @@ from hypothesis import strategies as st
 from hpfl.deployment import real_executor
 from hpfl.deployment.orders import order_of
 from hpfl.deployment.pacing import piece_bytes
+from hpfl.learning.models import mlp
 
 
 @settings(deadline=None, max_examples=100)
 @given(nbytes=st.integers(1, 10**8), seconds=st.floats(0, 1e4))
-def test_pieces_are_never_above_a_megabyte_nor_needlessly_small(nbytes, seconds):
-    size = piece_bytes(nbytes, seconds)
-    assert 16 * 1024 <= size <= 2**20
+def test_pieces_are_never_above_a_megabyte_nor_needlessly_small_nor_long_in_coming(nbytes, seconds):
+    size = piece_bytes(nbytes, seconds, silent_s=2.0)
+    byte_s = seconds / nbytes
+    assert 1 <= size <= 2**20
+    assert size == 1 or size * byte_s <= 0.5 + 1e-9
+    assert size >= min(16 * 1024, nbytes) or (size + 1) * byte_s > 0.5 - 1e-9
 
 
 SLOW = pytest.mark.slow  # what is bounded from above depends on what else the machine does
@@ -86,3 +90,32 @@ def test_time_can_be_scaled(certificates):
         nodes.play()
         ratios = [t.measured_s / t.planned_s for t in nodes.deployment.executor.timings]
     assert 0.9 <= statistics.median(ratios) <= 2.0
+
+
+def narrow(input_shape, num_outputs):
+    """784-10-10."""
+    return mlp(input_shape, num_outputs, hidden=(10,))
+
+
+def test_an_update_that_is_planned_to_trickle_in_is_not_taken_for_one_that_has_stopped(certificates, lines):
+    """32 kB in 2 s: pieces of 16 kB would come 1 s apart, and silence ends a stream after 0.5 s."""
+    shape = ("network.edges=1", "planning.max_edges=1", "training.rounds=1", "learning.model=test_pacing:narrow")
+    with Nodes(certificates, *shape, tiny=True, paced=True, limits={"idle_s": 0.5}) as nodes:
+        nodes.start_cloud()
+        nodes.start_edge(0)
+        for ue in range(2):
+            nodes.start_ue(ue)
+
+        def slow(*of):
+            tag, order = order_of(*of)
+            order.ue_upload_s[:] = [2.0, 2.0]
+            order.deadline_s, order.phase_deadline_s, order.upload_s = 60.0, 50.0, 2.0
+            return tag, order
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(real_executor, "order_of", slow)
+            patch.setattr(real_executor, "deadline_s", lambda *of, **more: 60.0)
+            nodes.play()
+        assert nodes.record.num_participants == 2
+        assert "late" not in {line["code"] for line in lines("refused")}
+        assert max(nodes.deployment.executor.timings[-1].ue_measured_s.values()) >= 1.9

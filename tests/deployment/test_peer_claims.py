@@ -85,7 +85,7 @@ def test_a_ue_that_changes_its_sample_count_after_its_sketch_costs_its_edge_noth
         nodes.start_edge(1)
         nodes.start_ue(0)
         for ue in (2, 3):
-            slow = Tiny(ue, nodes.experiment.spec.length)
+            slow = Tiny(ue, nodes.experiment)
             slow.delay_s = 2.0
             nodes.start_ue(ue, learner=slow)
         first, second = Mallory(nodes, 1), Mallory(nodes, 1)

@@ -14,7 +14,6 @@ from deployment_nodes import Certificates, Nodes, refused
 from mallory import Mallory
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.attaching import NotAdmittedError
 from hpfl.deployment.certificates import issue
 from hpfl.deployment.hub import Hub
 from hpfl.deployment.server_metrics import Metrics
@@ -84,21 +83,6 @@ def test_nobody_speaks_in_anothers_name(edge):
     assert "speaks with the certificate of 'ue-1'" in error.details()
 
 
-def test_a_node_that_is_not_admitted_says_so_and_does_not_insist(edge):
-    other = Nodes.ue_settings(edge, 0)
-    other.tls, other.name = edge.certificates.tls("ue-9"), "ue-9"
-    task = edge.start_ue(1)
-    del task
-    from hpfl.deployment.node import SharedWork
-    from hpfl.deployment.ue import Ue
-
-    async def run():
-        await Ue(other, SharedWork(other), edge.learners[0]).run()
-
-    with pytest.raises(NotAdmittedError, match="does not admit this node"):
-        edge.loop.run(run(), 10)
-
-
 def test_another_configuration_is_not_admitted(edge):
     error = cannot_attach(edge, Mallory(edge, 1, fingerprint="something else"))
     assert "configuration" in error.details()
@@ -109,7 +93,7 @@ def test_a_ues_certificate_cannot_serve(edge, certificates):
     limits = LimitSettings()
 
     async def serve():
-        hub = Hub(None, {"ue-1": 1}, fingerprint="", limits=limits, metrics=Metrics())
+        hub = Hub(None, {"ue-1": 1}, shapes=None, limits=limits, metrics=Metrics())
         return hub, await hub.start("127.0.0.1:0", certificates.tls("ue-0"))
 
     hub, port = edge.loop.run(serve(), 5)

@@ -171,12 +171,12 @@ def test_stale_and_foreign_messages_are_refused():
 
 def test_a_sketch_must_have_its_width_and_finite_numbers():
     good = pb.Sketch(values=numbers(np.ones(4)), weight=1.0, num_samples=3, ue=[1], samples=[3])
-    assert check_sketch(good, width=4, bounds=BOUNDS).values.tolist() == [1.0] * 4
-    refused("shape", check_sketch, good, width=5, bounds=BOUNDS)
+    assert check_sketch(good, width=4, largest=2.0).values.tolist() == [1.0] * 4
+    refused("shape", check_sketch, good, width=5, largest=2.0)
     bad = pb.Sketch(values=numbers(np.array([1, np.nan, 0, 0])), weight=1.0)
-    refused("nonfinite", check_sketch, bad, width=4, bounds=BOUNDS)
+    refused("nonfinite", check_sketch, bad, width=4, largest=2.0)
     twice = pb.Sketch(values=numbers(np.ones(4)), weight=1.0, ue=[1, 1], samples=[3, 3])
-    refused("shape", check_sketch, twice, width=4, bounds=BOUNDS)
+    refused("shape", check_sketch, twice, width=4, largest=2.0)
 
 
 def test_numbers_survive_their_bytes():

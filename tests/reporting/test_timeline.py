@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 import hpfl
 from hpfl.cli import app
-from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.gantt import draw_timeline
 from hpfl.reporting.store import OutputError
 from hpfl.reporting.table import write_table
@@ -116,18 +115,21 @@ def test_a_run_goes_on_from_the_checkpoint_before_the_damage(tmp_path):
     torn(path, [row["round"] for row in read_timeline(tmp_path / "r")].index(4) + 1)
     hpfl.run(config, out=tmp_path / "r", figures=False, resume=True, hooks=hpfl.Hooks(note=notes.append))
     assert notes[-1] == "resuming after round 2"
-    assert "timeline.jsonl is damaged after round 3" in notes[0]
+    assert "timeline.jsonl is not what was written up to round 4" in notes[0]
     assert path.read_bytes() == (tmp_path / "straight" / "timeline.jsonl").read_bytes()
 
 
-def test_damage_before_every_checkpoint_is_an_error_that_names_it(tmp_path):
-    config, seen = hpfl.load("quickstart-paper", overrides=SMALL), []
+def test_a_timeline_that_is_damaged_before_every_checkpoint_is_put_away_and_another_begins(tmp_path):
+    config, seen, notes = hpfl.load("quickstart-paper", overrides=SMALL), [], []
     hpfl.run(
         config, out=tmp_path, figures=False, hooks=hpfl.Hooks(on_round=seen.append, should_stop=lambda: len(seen) == 3)
     )
     torn(tmp_path / "timeline.jsonl", 0)
-    with pytest.raises(CheckpointError, match="intact up to round 0 only"):
-        hpfl.run(config, out=tmp_path, figures=False, resume=True)
+    damaged = (tmp_path / "timeline.jsonl").read_bytes()
+    hpfl.run(config, out=tmp_path, figures=False, resume=True, hooks=hpfl.Hooks(note=notes.append))
+    assert (tmp_path / "timeline.jsonl.damaged-1").read_bytes() == damaged
+    assert "put away as timeline.jsonl.damaged-1, and another begins" in notes[0]
+    assert read_timeline(tmp_path)[0]["round"] == 4
 
 
 def test_damage_and_absence_are_named(tmp_path):

@@ -126,6 +126,15 @@ class Attendance:
         self._out.add(number)
         self._tell("left out", number, why)
 
+    def forget(self, number: int) -> None:
+        """Another child may sit here from now on; what the one before did is not held against it."""
+        was_out = self.is_left_out(number)
+        self._strikes.pop(number, None)
+        for seats in self._seats.values():
+            seats.pop(number, None)
+        if was_out:
+            self._tell("let in again", number, "its slot has been given away")
+
     def is_left_out(self, number: int, question: Question = "sketch") -> bool:
         """Whether a child is not waited for, and what it sends does not count."""
         seat = self._seats[question].get(number)

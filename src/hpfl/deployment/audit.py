@@ -5,10 +5,13 @@ that a killed cloud repeats is logged again after a new `start`, which takes the
 mode `full` the updates lie beside it, in `audit/`; scripts/audit_recurrence.py recomputes every round from them. A
 `start` also has what the combine rule remembers then, the codings and what the cloud's codec has left unsent; each
 round names the rule, its options and every update's share, and how updates and the step were coded, where they were.
+
+All of it is on the disk before a checkpoint counts, which vouches for the log as it is then. So after a power cut the
+audit covers every round that a checkpoint knows.
 """
 
 import json
-import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +20,15 @@ from typing import Any, Literal
 import numpy as np
 import safetensors.numpy
 
+from hpfl import atomic
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.wire import Vector, digest_of
+from hpfl.histories import AppendedFile
 from hpfl.training.step_coding import SentStep
 from hpfl.training.written_state import Tensors, taken_apart
 
 LOG, FOLDER = "audit.jsonl", "audit"
+_RUN = re.compile(rb'"run": "([^"]*)"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +79,14 @@ class LoggedCodings:
 class AuditLog:
     """Writes the log of one run: told of its start, then of every round's updates and of the model made of them."""
 
+    way_on = f"move it and {FOLDER}/ elsewhere: the run goes on, and another audit begins"
+
     def __init__(self, out: Path, mode: Literal["full", "hashes"]) -> None:
-        self._out = out
+        self.path = out / LOG
+        self._folder = out / FOLDER
         self._mode = mode
-        self._log = out / LOG
+        self._log = AppendedFile(self.path)
+        self._unsynced: list[Path] = []
 
     def start(
         self, model: NamedModel, *, rule: Mapping[str, Any] | None = None, codings: LoggedCodings | None = None
@@ -126,25 +136,40 @@ class AuditLog:
             line["step"] = {"kind": kind, "coding": taken.step.coding}
         self._append(line)
 
+    def unsynced(self) -> list[Path]:
+        """The files that new lines name, their folder, and the log."""
+        files, self._unsynced = self._unsynced, []
+        return [*files, *([self._folder] if files else []), *self._log.unsynced()]
+
+    def mark(self) -> str:
+        """The mark of the log."""
+        return self._log.mark()
+
+    def go_on(self, told: str) -> None:
+        """Nothing is dropped: the start that follows takes the place of what a checkpoint does not know."""
+
+    def ended(self) -> None:
+        """No more rounds will come."""
+        self._log.close()
+
     def _keep(self, stem: str, arrays: dict[str, Vector]) -> str | None:
         if self._mode != "full" or not arrays:
             return None
-        folder = self._out / FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{stem}.partial"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path, partial = self._folder / f"{stem}.safetensors", self._folder / f".{stem}{atomic.PARTIAL_SUFFIX}"
         safetensors.numpy.save_file({name: np.ascontiguousarray(a) for name, a in arrays.items()}, partial)
-        partial.replace(folder / f"{stem}.safetensors")
-        return f"{FOLDER}/{stem}.safetensors"
+        partial.replace(path)
+        self._unsynced.append(path)
+        return f"{FOLDER}/{path.name}"
 
     def _append(self, line: dict[str, Any]) -> None:
         """A line is whole or cut off at its end; a cut line is ended first, so that it stays the only damage."""
         content = (json.dumps(line, allow_nan=False) + "\n").encode()
-        descriptor = os.open(self._log, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                content = b"\n" + content
-            while content:
-                content = content[os.write(descriptor, content) :]
-        finally:
-            os.close(descriptor)
+        self._log.append(content if self._log.is_ended else b"\n" + content)
+
+
+def logged_run(out: Path) -> str | None:
+    """The name of the run whose log lies in a folder; None where there is no log, or its lines do not agree."""
+    path = out / LOG
+    names = set(_RUN.findall(path.read_bytes())) if path.exists() else set()
+    return names.pop().decode("utf-8", errors="replace") if len(names) == 1 else None

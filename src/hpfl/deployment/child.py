@@ -6,26 +6,29 @@ from typing import Any, Protocol
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.attaching import stay_attached
+from hpfl.deployment.checks import check_order
 from hpfl.deployment.computing import Computing
 from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep, StepReader
 from hpfl.deployment.named_model import NamedModel, model_of, sound
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent_link import ParentLink
-from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.refusal import RULES, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings, UeNodeSettings
 from hpfl.deployment.stream import TierStream
 from hpfl.deployment.uploading import Upload, Uploads
-from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, VectorSpec, digest_of, encode
+from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec, digest_of, encode
 
 
 class ChildWork(Protocol):
     """What is done for the parent: a UE computes, an edge lets its UEs compute.
 
-    `purposes` are those of the models it takes; `num_samples` is what it declares, 0 where its sketches say it.
+    `purposes` are those of the models it takes; `orders_for` are the UEs that an order may name, none where it is for
+    this child alone; `num_samples` is what it declares, 0 where its sketches say it.
     """
 
     purposes: Collection[int]
+    orders_for: Collection[int]
     num_samples: int
 
     def attached(self) -> None:
@@ -73,7 +76,7 @@ class ChildSide:
         address: str,
         parent: str,
     ) -> None:
-        self.link = ParentLink(settings.name)
+        self.link = ParentLink(settings.name, parent)
         self.computing = Computing(self.link, work.sketched)
         self.uploads = Uploads(self.link, work.upload, self.computing.forget)
         self._settings = settings
@@ -93,7 +96,8 @@ class ChildSide:
 
     async def settle(self) -> None:
         """Wait until what the parent has asked for is sent, so that no update is lost."""
-        await self.uploads.settle(self._settings.timing.deadline_slack_s)
+        timing = self._settings.timing
+        await self.uploads.settle(timing.deadline_slack_s, timing.finish_s)
         if self.link.stream is not None:
             await self.link.stream.close()
 
@@ -104,16 +108,15 @@ class ChildSide:
             self._work.attached()
             await stream.listen(self._expects, self._handle, noted)
         finally:
-            self.link.stream = None
+            self.link.stream, self.link.is_welcome = None, False
             self.uploads.cancel()
             self.computing.wait_no_more()
         return self._done
 
     def _hello(self) -> bytes:
         held = self.computing.held
-        hello = pb.Hello(
-            version=VERSION,
-            fingerprint=self._experiment.fingerprint,
+        hello = self._experiment.shapes.hello(
+            number=self._settings.number,
             num_samples=self._work.num_samples,
             holds=held is not None,
             sketch=None if held is None else held.sketch,
@@ -139,11 +142,14 @@ class ChildSide:
             self._take_model(tag, content)
             return
         match content.WhichOneof("body"):
+            case "welcome":
+                self.link.is_welcome = True
             case "order":
                 self._ordered(tag, content.order)
             case "request":
                 self.computing.answer(tag)
             case "refusal":
+                self.link.count_refused(content.refusal.code if content.refusal.code in RULES else "unknown")
                 self.uploads.refused(content.refusal)
             case "stop":
                 self.link.background.start("stop", self._end(content.stop))
@@ -179,6 +185,7 @@ class ChildSide:
         return vector
 
     def _ordered(self, tag: Tag, order: Any) -> None:
+        check_order(order, self._work.orders_for)
         if self.computing.holds(tag):
             self.uploads.ordered(tag, order)
         elif not self.computing.is_new(tag):  # it was killed, and has not yet computed again what it had announced
@@ -199,4 +206,4 @@ class ChildSide:
 
 async def noted(error: RefusedError) -> None:
     """What a parent sends and should not is dropped."""
-    log("refused parent's message", level=logging.WARNING, code=error.code, reason=error.reason)
+    log("refused parent's message", level=logging.WARNING, peer="the parent", code=error.code, reason=error.reason)

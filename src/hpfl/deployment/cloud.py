@@ -1,6 +1,7 @@
 """The cloud's round over the network: sends models and orders to edges, and tells what came back; decides nothing."""
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -9,10 +10,11 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.deliveries import Delivered, Held, NobodyError, StoppedError
 from hpfl.deployment.from_edges import FromEdges
 from hpfl.deployment.hub import Child
+from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_parts import edge_roster, ue_roster
+from hpfl.deployment.node_parts import edge_roster, ue_slots
 from hpfl.deployment.orders import planned_s_of
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.settings import CloudNodeSettings
@@ -27,14 +29,14 @@ class Cloud:
     """The parent of all edges."""
 
     def __init__(self, settings: CloudNodeSettings, experiment: SharedWork, run: str) -> None:
-        roster = edge_roster(settings.edges, experiment.config)
-        ues_of = [set(ue_roster([], experiment.config, k).values()) for k in roster.values()]
+        self.roster = edge_roster(settings, experiment.config)
+        ues_of = [set(ue_slots(experiment.config, k)) for k in self.roster.slots]
         self.run = run
         self.task = experiment.task
         self.stopping = asyncio.Event()
-        self._timing = settings.timing
+        self._timing, self._gives_up = settings.timing, settings.gives_up
         self._ways = FromEdges(experiment, ues_of)
-        self._side = ParentSide(settings, experiment, roster, self._ways, at_once=_AT_ONCE)
+        self._side = ParentSide(settings, experiment, self.roster, self._ways, at_once=_AT_ONCE)
         self._side.run = run
         self.hub, self.metrics = self._side.hub, self._side.metrics
 
@@ -83,8 +85,7 @@ class Cloud:
             if _ready(side):
                 break  # whoever is not ready by now is left out
             if waited_s >= self._timing.patience_s:
-                nobody = NobodyError(f"no edge had an update for {waited_s:.0f} s")
-                raise _diverged(gathering.tag) if gathering.failed else nobody
+                self._lose_patience(waited_s)
             side.sent.clear()  # an answer may have been lost: ask again
         if self.stopping.is_set():
             raise StoppedError
@@ -92,7 +93,15 @@ class Cloud:
         held = {edge: gathering.held[edge] for edge in sorted(_ready(side))}
         if not held and gathering.all_failed(side.roster.values()):  # one that is away may yet
             raise _diverged(gathering.tag)
-        return held
+        return self._ways.trusted(held)
+
+    def _lose_patience(self, waited_s: float) -> None:
+        """Where those that are there have failed, the model is lost; who is not there may still come."""
+        if self._side.gathering.failed:
+            raise _diverged(self._side.gathering.tag)
+        if self._gives_up:
+            raise NobodyError(f"no edge had an update for {waited_s:.0f} s")
+        log("no edge has an update", level=logging.WARNING, waited_s=round(waited_s))
 
     def _all_ready(self) -> bool:
         """Whether all edges that are worth it have answered; those that were not sent the model are sent it."""

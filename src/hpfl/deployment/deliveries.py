@@ -18,7 +18,7 @@ _ANY_COUNT = 2**62  # the samples of each UE have been checked
 
 
 class NobodyError(RuntimeError):
-    """No edge has come for longer than a cloud's patience."""
+    """Nobody has answered for longer than one's patience."""
 
 
 class StoppedError(RuntimeError):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.child import ChildSide
 from hpfl.deployment.coder import Coder
 from hpfl.deployment.edge_ues import EdgeUes, UePlan
@@ -27,10 +28,20 @@ from hpfl.learning.coding import BY_EDGE
 
 @dataclass(frozen=True)
 class Base:
-    """The model an edge works on, and the samples of the UEs that have computed on it."""
+    """The model an edge works on, and the sketches of the UEs that have computed on it."""
 
     vector: Vector
-    samples: dict[int, int]
+    sketches: dict[int, CheckedSketch]
+
+    def samples(self, ues: Iterable[int]) -> int:
+        """Samples of some UEs that count."""
+        return sum(self.sketches[ue].num_counted for ue in ues)
+
+    def weighed(self, sketches: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
+        """Sketches of a later edge round, of UEs that have the samples they had, with the weights they had."""
+        first = self.sketches
+        same = {ue: one for ue, one in sketches.items() if one.num_samples == first[ue].num_samples}
+        return {ue: replace(one, weight=first[ue].weight) for ue, one in same.items()}
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class Edge:
 
     def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         self.ues = EdgeUes(settings, experiment)
+        self.orders_for: Collection[int] = frozenset(self.ues.side.roster.values())
         self.up = ChildSide(settings, experiment, self, address=settings.cloud, parent=settings.cloud_name)
         self._settings = settings
         self._experiment = experiment
@@ -96,16 +108,15 @@ class Edge:
         if not sketches:
             raise RefusedError("nonfinite", "no UE computes a usable update on that model")
         values, weight = mean_sketch(sketches.values())
-        samples = {ue: sketch.num_samples for ue, sketch in sketches.items()}
-        self._base = Base(vector, samples)
-        total, each = sum(samples.values()), list(samples.values())
+        self._base = Base(vector, sketches)
+        total, each = self._base.samples(sketches), [sketch.num_counted for sketch in sketches.values()]
         work, came = self._experiment, list(sketches.values())
         noise = edge_noise(came, values, work.foretold, backhaul=work.config.network.backhaul)
         return pb.Sketch(
             values=numbers(values),
             weight=weight,
             num_samples=total,
-            ue=list(samples),
+            ue=list(sketches),
             samples=each,
             took_s=max(sketch.took_s for sketch in sketches.values()),
             noise=numbers(noise),
@@ -131,7 +142,8 @@ class Edge:
         settings = self._experiment.edge_settings
         rounds = settings.edge_rounds
         each = zip(order.ue, order.ue_compute_s, order.ue_upload_s, order.ue_counted, strict=True)
-        plan = {ue: UePlan(c / rounds, u / rounds, counted) for ue, c, u, counted in each if ue in base.samples}
+        plan = {ue: UePlan(c / rounds, u / rounds, counted) for ue, c, u, counted in each if ue in base.sketches}
+        announced = base.sketches
         total = np.zeros(self._experiment.spec.length)
         took: dict[int, float] = {}
         for edge_round in range(rounds):
@@ -139,10 +151,10 @@ class Edge:
             if edge_round:
                 start = (base.vector - settings.outer_lr * total).astype(base.vector.dtype)
                 inner = replace(inner, base=digest_of(start))
-                sketches = await self.ues.sketched(inner, start, set(plan))
-                plan = {ue: plan[ue] for ue in plan if ue in sketches}
+                announced = base.weighed(await self.ues.sketched(inner, start, set(plan)))
+                plan = {ue: plan[ue] for ue in plan if ue in announced}
             within_s = order.phase_deadline_s / rounds
-            took = await self.ues.collected(inner, plan, base.samples, order, within_s=within_s)
+            took = await self.ues.collected(inner, plan, announced, order, within_s=within_s)
             if not took:
                 return None
             total += self.ues.ways.combined()
@@ -153,7 +165,7 @@ class Edge:
     async def _made(self, update: Vector, base: Base, took: dict[int, float], tag: Tag, order: Any) -> Finished | None:
         """The update as it goes up, coded as the order says; None where the cloud would refuse it."""
         ues = sorted(took)
-        samples = sum(base.samples[ue] for ue in ues)
+        samples = base.samples(ues)
         head = {"weight": self._experiment.weight(samples), "num_samples": samples}
         if self._experiment.updates.codes_again(order.coding):
             asked = {"key": tag.base_round, "coding": order.coding, "counted": order.counted}

@@ -38,8 +38,8 @@ class EdgeUes:
 
     def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         slots = max(int(settings.limits.buffer_mb * 1e6 // experiment.spec.nbytes), _LEAST_SLOTS)
-        roster = ue_roster(settings.ues, experiment.config, settings.number)
-        self.ways = FromUes(experiment, len(roster))
+        roster = ue_roster(settings, experiment.config)
+        self.ways = FromUes(experiment, len(roster.slots))
         self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots, share=SOONER)
         self.hub = self.side.hub
         self.told_vacant = False
@@ -76,7 +76,7 @@ class EdgeUes:
             held = {ue: gathering.held[ue].sketch for ue in sorted(gathering.held.keys() - side.attendance.left_out())}
             if done or held or only is not None:  # whoever has not computed by now is left out
                 self.told_vacant = False  # the sketch says so
-                return held
+                return self.ways.trusted(held)
 
     def _is_vacant(self) -> bool:
         """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""
@@ -107,12 +107,17 @@ class EdgeUes:
         return not owing or (bool(gathering.held) and self.side.sketches.is_over(owing, len(there)))
 
     async def collected(
-        self, tag: Tag, plan: Mapping[int, UePlan], samples: Mapping[int, int], asked: Any, *, within_s: float
+        self,
+        tag: Tag,
+        plan: Mapping[int, UePlan],
+        announced: Mapping[int, CheckedSketch],
+        asked: Any,
+        *,
+        within_s: float,
     ) -> dict[int, float]:
         """Let the UEs in a plan deliver as their edge was `asked` to, into `combined`; the seconds each took.
 
-        Who is late is left out. `samples` is how many were announced for each UE: an update that comes with another
-        number is refused.
+        Who is late is left out. Another update than the one `announced`, or one with other samples, is refused.
         """
         slots = self.side.at_once
         crowd = min(1.0, slots / max(len(plan), 1))  # several waves, each faster: together as long as planned
@@ -126,7 +131,7 @@ class EdgeUes:
             )
             for ue, one in plan.items()
         }
-        self.ways.begin(samples, asked.coding)
+        self.ways.begin(announced, asked.coding)
         tags = dict.fromkeys(self.side.roster.values(), tag.by(self.side.name))
         planned_s = {ue: one.compute_s + one.upload_s for ue, one in plan.items()} if asked.paced else {}
         return await self.side.collect(orders, tags, at_once=slots, within_s=within_s, planned_s=planned_s)

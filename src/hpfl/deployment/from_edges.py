@@ -1,13 +1,20 @@
 """What a cloud makes of what edges send: checks it, keeps updates that were asked for, answers requests."""
 
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import CheckedSketch, check_edge_sketch
-from hpfl.deployment.deliveries import Delivered, delivered_of
+from hpfl.deployment.counted_samples import counted
+from hpfl.deployment.deliveries import Delivered, Held, delivered_of
 from hpfl.deployment.hub import Child
+from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.norm_bound import FAR, NormBound, scale_of
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, VectorSpec
@@ -27,6 +34,8 @@ class FromEdges:
         self._experiment = experiment
         self._ues_of = ues_of
         self._answered: set[Child] = set()
+        self._norms = NormBound(experiment.bounds.norm_ratio)
+        self._planned: Mapping[int, Held] = {}
 
     @property
     def update_spec(self) -> VectorSpec:
@@ -48,9 +57,35 @@ class FromEdges:
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch for UEs of this edge."""
-        work, own = self._experiment, set(self._ues_of[child.number])
-        sizes = {"width": work.sketch_width, "codings": len(work.foretold)}
-        return check_edge_sketch(child.number, sketch, bounds=work.bounds, own=own, **sizes)
+        work, bounds = self._experiment, self._experiment.bounds
+        return check_edge_sketch(
+            child.number,
+            sketch,
+            width=work.sketch_width,
+            largest=work.sketches.largest(bounds.update_norm),
+            own=self._ues_of[child.number],
+            most_samples=bounds.num_samples,
+            codings=len(work.foretold),
+        )
+
+    def trusted(self, held: Mapping[int, Held]) -> dict[int, Held]:
+        """What edges hold as it counts beside each other: none far above the others, samples up to a share."""
+        bound = self._norms.among([one.sketch.norm for one in held.values()])
+        chosen = {edge: one for edge, one in held.items() if scale_of(one.sketch.norm, bound)}
+        for edge in held.keys() - chosen.keys():
+            norm = held[edge].sketch.norm
+            log("left out of this round", level=logging.WARNING, edge=edge, norm=norm, bound=bound)
+        self._planned = self._weighed(chosen)
+        return dict(self._planned)
+
+    def _weighed(self, held: Mapping[int, Held]) -> dict[int, Held]:
+        bounds, ends = self._experiment.bounds, np.cumsum([len(one.sketch.ues) for one in held.values()])
+        declared = [one.sketch.samples for one in held.values()]
+        if not declared:
+            return {}
+        each = np.split(counted(np.concatenate(declared), share=bounds.share, ratio=bounds.sample_ratio), ends[:-1])
+        sketches = [replace(one.sketch, samples=mine) for one, mine in zip(held.values(), each, strict=True)]
+        return {edge: Held(held[edge].tag, sketch) for edge, sketch in zip(held, sketches, strict=True)}
 
     def accept(self, side: ParentSide, number: int, arrival: Arrival) -> None:
         """Keep an edge's update if it is the one the edge has announced."""
@@ -58,7 +93,7 @@ class FromEdges:
         if held is None or not held.tag.about_same_model(arrival.tag):
             raise RefusedError("unexpected", f"edge {number} delivers what it has announced no longer")
         work, coding = self._experiment, self.coding
-        self.delivered[number] = delivered_of(
+        delivered = delivered_of(
             arrival,
             held,
             read=lambda came: work.updates.from_edge(came, coding),
@@ -66,7 +101,43 @@ class FromEdges:
             weigh=work.weight,
             seconds=side.collecting.waited(number),
         )
+        self._check_announced(number, held, delivered)
+        counts = _samples(self._planned[number])
+        total = sum(counts[ue] for ue in delivered.ues)
+        self.delivered[number] = replace(delivered, weight=work.weight(total))
+        self._norms.accepted(held.sketch.norm)
         side.metrics.accepted.inc()
+
+    def _check_announced(self, number: int, held: Held, delivered: Delivered) -> None:
+        """Refuse another update than the plan was made with, as far as that can be told.
+
+        What an edge sends after several rounds of its own, or by another rule than the mean, its sketch does not say.
+        """
+        planned = self._planned.get(number)
+        if planned is None or not np.array_equal(planned.sketch.values, held.sketch.values):
+            raise RefusedError("sketch", f"edge {number} has announced another sketch since the plan")
+        settings, check = self._experiment.edge_settings, self._experiment.sketches
+        if settings.combine is not None or settings.edge_rounds > 1:
+            return
+        present, squared = self._present(held, delivered.ues), delivered.squared_norm
+        room = check.coding_room(squared, self.coding, held.sketch.noise, hops=2)
+        if present < 1.0:
+            room += (1.0 - present) * self._missing_norm(held, squared)
+        announced = held.sketch.values / present if present < 1.0 else held.sketch.values
+        check.check(delivered.update, announced, squared_norm=squared, room=room / present)
+
+    def _present(self, held: Held, ues: Sequence[int]) -> float:
+        """The share of the announced mean that has been delivered."""
+        weight = {ue: self._experiment.weight(n) for ue, n in _samples(held).items()}
+        return sum(weight[ue] for ue in ues) / sum(weight.values()) if len(ues) < len(weight) else 1.0
+
+    def _missing_norm(self, held: Held, squared: float) -> float:
+        """How large the sketches of UEs may be that have announced and not delivered, beside a mean that has come."""
+        ratio = self._experiment.bounds.norm_ratio
+        if not ratio:
+            return np.inf
+        typical = [one.sketch.norm for one in self._planned.values()]
+        return float(FAR * ratio * np.sqrt(len(held.sketch.ues)) * max(squared**0.5, float(np.median(typical))))
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It holds nothing: it needs the current model."""
@@ -88,3 +159,8 @@ class FromEdges:
     def reports_on(self, number: int) -> Collection[int]:
         """All UEs of an edge."""
         return self._ues_of[number]
+
+
+def _samples(held: Held) -> dict[int, int]:
+    """By UE."""
+    return dict(zip(held.sketch.ues.tolist(), held.sketch.samples.tolist(), strict=True))

@@ -1,16 +1,27 @@
 """What an edge makes of what UEs send: checks it, joins updates that were asked for, notes who visits."""
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from hpfl.deployment.averaging import joined_by
 from hpfl.deployment.checks import CheckedSketch, check_sketch, check_update, check_weight
+from hpfl.deployment.counted_samples import counted
 from hpfl.deployment.hub import Child
+from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.norm_bound import NormBound, scale_of
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, Vector, VectorSpec
+
+_NORM_OVER_SKETCH = 3.0
+"""How many times its sketch an update may be; chance comes nowhere near it with sketches of sixteen numbers or more."""
+_TELLING_WIDTH = 16
 
 
 class FromUes:
@@ -21,7 +32,9 @@ class FromUes:
     def __init__(self, experiment: SharedWork, num_ues: int) -> None:
         self.visitors: set[Child] = set()
         self.visited = asyncio.Event()
-        self._announced: Mapping[int, int] = {}
+        self._announced: Mapping[int, CheckedSketch] = {}
+        self._norms = NormBound(experiment.bounds.norm_ratio)
+        self._bound = np.inf
         spec = experiment.spec
         room = {"num_ues": num_ues, "length": spec.length, "bytes_each": spec.dtype.itemsize}
         self._updates = joined_by(experiment.edge_settings, **room)
@@ -54,20 +67,55 @@ class FromUes:
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch with the samples that the UE has declared."""
         work = self._experiment
-        checked = check_sketch(sketch, width=work.sketch_width, bounds=work.bounds, codings=len(work.foretold))
+        largest = work.sketches.largest(work.bounds.update_norm)
+        checked = check_sketch(sketch, width=work.sketch_width, largest=largest, codings=len(work.foretold))
         self._check_samples(checked.weight, checked.num_samples, child.hello.num_samples)
         return checked
 
+    def trusted(self, sketches: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
+        """Sketches as they count beside each other: outliers scaled down, or left out; samples up to a share."""
+        bound = self._bound = self._norms.among([sketch.norm for sketch in sketches.values()])
+        scales = {ue: scale_of(sketch.norm, bound) for ue, sketch in sketches.items()}
+        for ue, scale in scales.items():
+            if scale < 1.0:
+                what = "scaled down" if scale else "left out of this model"
+                log(what, level=logging.WARNING, ue=ue, norm=round(sketches[ue].norm, 6), bound=round(bound, 6))
+        chosen = {ue: sketches[ue].scaled(scale) for ue, scale in scales.items() if scale}
+        return dict(zip(chosen, self._weighed(list(chosen.values())), strict=True))
+
+    def _weighed(self, sketches: list[CheckedSketch]) -> list[CheckedSketch]:
+        declared, bounds = (
+            np.array([sketch.num_samples for sketch in sketches], dtype=np.int64),
+            self._experiment.bounds,
+        )
+        each = counted(declared, share=bounds.share, ratio=bounds.sample_ratio).tolist()
+        weigh = self._experiment.weight
+        return [replace(one, num_counted=n, weight=weigh(n)) for one, n in zip(sketches, each, strict=True)]
+
     def accept(self, side: ParentSide, number: int, arrival: Arrival) -> None:
-        """Add a UE's update if it is sound and comes with the samples that were announced."""
-        self._check_samples(arrival.begin.weight, int(arrival.begin.num_samples), self._announced[number])
+        """Add a UE's update if it is sound and the one that was announced, with the samples that were."""
+        announced = self._announced[number]
+        self._check_samples(arrival.begin.weight, int(arrival.begin.num_samples), announced.num_samples)
         update = self._experiment.updates.from_ue(arrival, self._coding)
-        check_update(update, self._experiment.bounds)
-        self.add(number, update, arrival.begin.weight)
+        squared = check_update(update, self._experiment.bounds)
+        if announced.scale != 1.0:
+            update, squared = update * update.dtype.type(announced.scale), squared * announced.scale**2
+        self._check_announced(update, announced, squared)
+        self.add(number, update, announced.weight)
+        self._norms.accepted(announced.norm)
         side.metrics.accepted.inc()
 
-    def begin(self, announced: Mapping[int, int], coding: int) -> None:
-        """Begin another round of updates, of UEs that have announced so many samples each, coded by a menu's entry."""
+    def _check_announced(self, update: Vector, announced: CheckedSketch, squared: float) -> None:
+        """Refuse another update than the one announced, and one that hides from sketches how large it is."""
+        check = self._experiment.sketches
+        room = check.coding_room(squared, self._coding, announced.noise)
+        check.check(update, announced.values, squared_norm=squared, room=room)
+        most = _NORM_OVER_SKETCH * self._bound + room
+        if check.width >= _TELLING_WIDTH and squared > most**2:
+            raise RefusedError("norm", f"an update of norm {squared**0.5:.4g} came, of the others at most {most:.4g}")
+
+    def begin(self, announced: Mapping[int, CheckedSketch], coding: int) -> None:
+        """Begin another round of updates, of UEs that have announced these sketches, coded by a menu's entry."""
         self._announced, self._coding = announced, coding
         self._updates.restart()
 

@@ -74,7 +74,8 @@ class Gathering:
 
     def all_failed(self, numbers: Iterable[int]) -> bool:
         """Whether all these children compute nothing usable on the current model."""
-        return self.failed.issuperset(numbers)
+        seated = set(numbers)  # a roster may be empty for a while, which says nothing of the model
+        return bool(seated) and self.failed >= seated
 
     def forget(self, number: int) -> None:
         """Nothing more is known of this child."""

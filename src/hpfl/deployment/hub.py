@@ -10,33 +10,60 @@ from typing import Any, Protocol
 import grpc
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.admission import Admission, ProvenChild
 from hpfl.deployment.checks import check_hello, check_name
+from hpfl.deployment.doors import STREAMS_BY_NAME, Doors, place_of
+from hpfl.deployment.greeting import Shapes
+from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.logs import log
+from hpfl.deployment.open_files import connections_for
+from hpfl.deployment.peer_text import plain
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.security import proven_name, server_credentials, server_options
+from hpfl.deployment.rosters import num_slots
+from hpfl.deployment.security import server_credentials, server_options
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
-from hpfl.deployment.stream import TierStream
+from hpfl.deployment.stream import TierStream, go_on
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
 
 _GRACE_S = 0.1
+_PASSING = 64
+"""Streams at once of those who are turned away."""
 _FAREWELLS, _FAREWELL_S = 4, 0.75
 _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"})
 """Rules by which a greeting would be refused again, however often it came."""
 
 
+Ended = tuple[grpc.StatusCode, str]
+"""How a stream has ended, and why."""
+
+
 @dataclass(eq=False)
 class Child:
-    """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold."""
+    """One attached stream and who is at its other end; `model` names the cloud's model that it is known to hold.
 
-    name: str
-    number: int
+    It was handed a model to compute on at `handed_s` of the event loop's clock.
+    """
+
+    proven: ProvenChild
     hello: Any
     stream: TierStream
+    shut_out: bool = False
     refusals: int = 0
     asked_again: bool = False
     model: bytes = b""
+    handed_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name it has proved."""
+        return self.proven.name
+
+    @property
+    def number(self) -> int:
+        """Its slot."""
+        return self.proven.number
 
 
 class Parent(Protocol):
@@ -71,36 +98,48 @@ class Hub:
     """The `Tier` service: one stream per child, the newest one counts; the same at cloud and edges."""
 
     def __init__(
-        self, parent: Parent, roster: Mapping[str, int], *, fingerprint: str, limits: LimitSettings, metrics: Metrics
+        self, parent: Parent, roster: Mapping[str, int], *, shapes: Shapes, limits: LimitSettings, metrics: Metrics
     ) -> None:
         self.children: dict[int, Child] = {}
         self.metrics = metrics
+        self.is_listening = False
         self._parent = parent
         self._roster = roster
-        self._fingerprint = fingerprint
+        self._shapes = shapes
         self._limits = limits
+        self._doors = Doors(roster, limits)
         self._server: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
+        self._open: set[Child] = set()
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
+        slots = num_slots(self._roster)
+        connections = connections_for(slots, self._limits)
         self._server = grpc.aio.server(
-            options=server_options(self._limits), maximum_concurrent_rpcs=2 * len(self._roster) + 16
+            options=server_options(self._limits, connections=connections),
+            maximum_concurrent_rpcs=STREAMS_BY_NAME * slots + _PASSING,
         )
+        own = OwnIdentity(tls)
+        self._admission = Admission(self._roster, own, tls.revoked)
         service, method = METHOD.strip("/").split("/")
         handler = grpc.stream_stream_rpc_method_handler(self._attach)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
         try:
-            port = int(self._server.add_secure_port(listen, server_credentials(tls)))
+            port = int(self._server.add_secure_port(listen, server_credentials(lambda: own.files)))
         except RuntimeError:
             raise SettingsError(f"cannot listen at {listen}; is another process there, or a certificate bad?") from None
         await self._server.start()
+        self.is_listening = True
+        self._spawn(self._doors.watch(port))
         log("listening", port=port)
+        self._spawn(self._admission.watch_over(self._open, self.metrics.expires))
         return port
 
     async def stop(self) -> None:
         """End all streams and stop listening; what was taken from them stays taken."""
+        self.is_listening = False
         for child in list(self.children.values()):
             child.stream.end()
         if self._server is not None:
@@ -136,28 +175,44 @@ class Hub:
 
     async def _attach(self, _requests: Any, context: Any) -> None:
         try:
-            child, welcome = await self._greeted(context)
+            proven = self._admission.proven(context.auth_context())
+            with self._doors.room(proven.name, context.peer()):
+                status, why = await self._serve(proven, context)
         except RefusedError as error:
-            self._count(error, context.peer())
+            self._count(error, place_of(context.peer())[0])
             for_good = error.code in _REFUSED_FOR_GOOD
             status = grpc.StatusCode.PERMISSION_DENIED if for_good else grpc.StatusCode.ABORTED
-            await context.abort(status, f"{error.code}: {error.reason}")
+            why = f"{error.code}: {error.reason}"
         except TimeoutError:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time")
+            status, why = grpc.StatusCode.DEADLINE_EXCEEDED, "no greeting came in time"
+        if status is not grpc.StatusCode.OK:
+            await context.abort(status, why)
+
+    async def _serve(self, proven: ProvenChild, context: Any) -> Ended:
+        """Greet a child and hear it out; how its stream has ended, and why."""
+        child, welcome = await self._greeted(proven, context)
         self._enter(child)
         try:
-            await child.stream.send(welcome)
-            self._parent.attached(child)
-            await self._listen(child)
+            async with asyncio.timeout(self._limits.visit_s if child.hello.visitor else None):
+                await child.stream.send(welcome)
+                self._parent.attached(child)
+                return await self._listen(child)
         except (ConnectionError, grpc.aio.BaseError) as error:
             log("stream broke", level=logging.DEBUG, child=child.name, reason=str(error))
+            return grpc.StatusCode.ABORTED, plain(str(error))
+        except TimeoutError:
+            return grpc.StatusCode.DEADLINE_EXCEEDED, f"a visit ends after {self._limits.visit_s:g} s"
+        except asyncio.CancelledError:
+            if not child.stream.why_ended:
+                raise
+            go_on()
+            if child.shut_out:
+                raise RefusedError("identity", child.stream.why_ended) from None
+            return grpc.StatusCode.ALREADY_EXISTS, child.stream.why_ended
         finally:
             self._leave(child)
 
-    async def _greeted(self, context: Any) -> tuple[Child, bytes]:
-        name = proven_name(context.auth_context())
-        if name not in self._roster:
-            raise RefusedError("identity", f"{name!r} is not among this node's children")
+    async def _greeted(self, proven: ProvenChild, context: Any) -> tuple[Child, bytes]:
         async with asyncio.timeout(self._limits.handshake_s):
             data = await context.read()
         if data is grpc.aio.EOF:
@@ -165,8 +220,10 @@ class Hub:
         tag, frame = decode(data)
         if frame.WhichOneof("body") != "hello":
             raise RefusedError("unexpected", "the first message is not a greeting")
-        check_hello(frame.hello, fingerprint=self._fingerprint, tag=tag, name=name)
-        child = Child(name, self._roster[name], frame.hello, _served(context, name, self._limits, self.metrics))
+        check_hello(frame.hello, tag=tag, name=proven.name)
+        self._admission.check(proven)  # files may have changed while it took its time
+        self._shapes.check(frame.hello, name=proven.name, number=proven.number)
+        child = Child(proven, frame.hello, _served(context, proven.name, self._limits, self.metrics))
         self._retire(child)
         answer = self._parent.greet(child, tag)
         return child, encode(answer, welcome=pb.Welcome(keeps=answer.about_same_model(tag) and frame.hello.holds))
@@ -177,9 +234,10 @@ class Hub:
         if before is not None:
             log("child attached anew", child=child.name)
             self._parent.detached(before)
-            before.stream.end()
+            before.stream.end(f"another process has attached as {child.name!r}; only the newest counts")
 
     def _enter(self, child: Child) -> None:
+        self._open.add(child)
         if child.hello.visitor:
             return
         self.children[child.number] = child
@@ -187,6 +245,7 @@ class Hub:
         self.metrics.attached.set(len(self.children))
 
     def _leave(self, child: Child) -> None:
+        self._open.discard(child)
         if child.hello.visitor:
             self._parent.detached(child)
         elif self.children.get(child.number) is child:
@@ -196,22 +255,17 @@ class Hub:
             log("child left", child=child.name)
         self.metrics.attached.set(len(self.children))
 
-    async def _listen(self, child: Child) -> None:
+    async def _listen(self, child: Child) -> Ended:
         try:
             await child.stream.listen(
                 lambda tag, begin: self._parent.expects(child, tag, begin),
-                lambda tag, content: self._handle(child, tag, content),
+                lambda tag, content: _hand_over(self._parent, child, tag, content),
                 lambda error: self._refuse(child, error),
             )
         except RefusedError as error:
             self._count(error, child.name)
-
-    def _handle(self, child: Child, tag: Tag, content: Any) -> None:
-        check_name(tag, name=child.name)
-        if isinstance(content, Arrival):
-            self._parent.take_vector(child, content)
-        else:
-            self._parent.take_message(child, tag, content)
+            return grpc.StatusCode.ABORTED, f"{error.code}: {error.reason}"
+        return grpc.StatusCode.OK, ""
 
     async def _refuse(self, child: Child, error: RefusedError) -> None:
         self._count(error, child.name)
@@ -230,6 +284,14 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _hand_over(parent: Parent, child: Child, tag: Tag, content: Any) -> None:
+    check_name(tag, name=child.name)
+    if isinstance(content, Arrival):
+        parent.take_vector(child, content)
+    else:
+        parent.take_message(child, tag, content)
 
 
 def _served(context: Any, name: str, limits: LimitSettings, metrics: Metrics) -> TierStream:

@@ -16,10 +16,10 @@ _DRAG = 0.5
 
 def kept_attendance(timing: TimingSettings, roster: Mapping[str, int], metrics: Metrics, *, share: float) -> Attendance:
     """A parent's book of its children; it waits `share` of what others would."""
-    names = {number: name for name, number in roster.items()}
 
     def noted(event: str, number: int, why: str) -> None:
-        log(f"child {event}", level=logging.WARNING, child=names.get(number, str(number)), why=why)
+        names = [name for name, slot in roster.items() if slot == number]  # who sits there now
+        log(f"child {event}", level=logging.WARNING, child=names[0] if names else str(number), why=why)
         metrics.misses.inc(event == "missed")
         metrics.left_out.set(len(attendance.left_out()))
 

@@ -63,7 +63,8 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[LocalNo
         (folder / part).mkdir(parents=True, exist_ok=True)
     (folder / EXPERIMENT).write_text(to_toml(config), encoding="utf-8")
     counts = config.network.ues_of_edges
-    ports = free_ports(1 + len(counts) + (1 + len(counts) if options.metrics else 0))
+    num_nodes = 1 + len(counts) + int(counts.sum())
+    ports = free_ports(1 + len(counts) + (num_nodes if options.metrics else 0))
     authority = init_authority(folder / "certs")
     nodes: list[LocalNode] = []
 
@@ -77,8 +78,9 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[LocalNo
         "paced": options.paced,
         "time_scale": options.time_scale,
         "serve": options.serve,
+        "gives_up": True,
     }
-    metrics = [f"{_LOOPBACK}:{port}" for port in ports[1 + len(counts) :]] or [""] * (1 + len(counts))
+    metrics = [f"{_LOOPBACK}:{port}" for port in ports[1 + len(counts) :]] or [""] * num_nodes
     add("cloud", "cloud", {**cloud, "metrics": metrics[0]})
     for k in range(len(counts)):
         listen = f"{_LOOPBACK}:{ports[1 + k]}"
@@ -88,7 +90,8 @@ def lay_out(folder: Path, config: Config, options: LocalOptions) -> list[LocalNo
     for i in range(int(counts.sum())):
         k = int((counts.cumsum() <= i).sum())
         parent = {"edge": f"{_LOOPBACK}:{ports[1 + k]}", "edge_name": f"edge-{k}"}
-        add(f"ue-{i}", "ue", {"number": i, **parent, "state": f"../state/ue-{i}"})
+        ue = {"number": i, **parent, "state": f"../state/ue-{i}", "metrics": metrics[1 + len(counts) + i]}
+        add(f"ue-{i}", "ue", ue)
     return nodes
 
 

@@ -7,13 +7,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hpfl.deployment.held_back import HeldBack
+from hpfl.deployment.peer_text import plain
+
 LOGGER = logging.getLogger("hpfl.deployment")
+
+_PEER_FIELDS = ("child", "peer", "parent")
+"""Fields that name whose doing a line is; lines of one peer are held back where there are too many."""
+
+_held_back = HeldBack()
 
 
 def log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
-    """Note an event with its fields."""
-    if LOGGER.isEnabledFor(level):
-        LOGGER.log(level, event, extra={"fields": fields})
+    """Note an event with its fields; words are cut to a length and escaped, for some of them are a peer's."""
+    if not LOGGER.isEnabledFor(level):
+        return
+    words = {name: plain(value) if isinstance(value, str) else value for name, value in fields.items()}
+    peer = next((words[name] for name in _PEER_FIELDS if name in words), None)
+    told = {} if peer is None else _held_back.told(f"{event}/{peer}")
+    if told is not None:
+        LOGGER.log(level, event, extra={"fields": {**words, **told}})
 
 
 class JsonLines(logging.Formatter):

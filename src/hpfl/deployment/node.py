@@ -2,19 +2,27 @@
 
 import asyncio
 import logging
+import math
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from hpfl.assembly import edge_settings, foretold_chains, metrics_of, sending_of
+from hpfl.config import Experiment
 from hpfl.deployment.checks import Bounds
+from hpfl.deployment.greeting import Shapes
 from hpfl.deployment.logs import LOGGER, log
-from hpfl.deployment.node_parts import make_node_task, sketch_width, vector_spec
+from hpfl.deployment.node_parts import make_node_task, node_shape, sketch_width, vector_spec
 from hpfl.deployment.settings import NodeSettings
+from hpfl.deployment.sketch_check import SketchCheck, coding_errors
 from hpfl.deployment.update_format import UpdateFormat
-from hpfl.learning import columns_of
+from hpfl.learning import LOSSES, columns_of
+from hpfl.learning.metrics import ranges_of
+from hpfl.rng import Streams
+from hpfl.training.sketch import make_projection
 
 
 class Background:
@@ -71,19 +79,41 @@ class SharedWork:
         self.config = settings.config()
         self.fingerprint = self.config.fingerprint
         self.task = make_node_task(settings, self.config)
+        self.shapes = Shapes.of(self.config, self.task, *node_shape(settings, self.config))
         self.spec = vector_spec(self.task, self.config)
         self.sending = sending_of(self.config, self.task, torch.device("cpu"))
         self.foretold = foretold_chains(self.config, self.sending)
         self.updates = UpdateFormat(self.spec, self.sending, self.config.network.backhaul)
-        self.bounds = Bounds(update_norm=settings.limits.update_norm, num_samples=settings.limits.num_samples)
+        limits = settings.limits
+        self.bounds = Bounds(
+            update_norm=limits.update_norm,
+            num_samples=limits.num_samples,
+            norm_ratio=limits.norm_ratio,
+            sample_ratio=limits.sample_ratio,
+            share=limits.share,
+        )
         self.sketch_width = sketch_width(self.config)
         self.metrics = metrics_of(self.config)
         self.columns = columns_of(self.metrics)
+        self.ranges = ranges_of(self.metrics, _least_loss(self.config))
         self.edge_settings = edge_settings(self.config, memory_gb=self.config.learning.memory_gb)
+
+    @cached_property
+    def sketches(self) -> SketchCheck:
+        """How a parent checks updates against the sketches that announced them."""
+        streams, backhaul = Streams(self.config.training.seed), self.config.network.backhaul
+        projection = make_projection(self.spec.length, streams, width=self.sketch_width)
+        return SketchCheck.of(projection, coding_errors(self.sending, streams, backhaul=backhaul))
 
     def weight(self, num_samples: int) -> float:
         """A member's weight in a mean: all alike, or by samples."""
         return 1.0 if self.edge_settings.weighting == "uniform" else float(num_samples)
+
+
+def _least_loss(config: Experiment) -> float:
+    """The least value of the loss that is trained with, where it says so."""
+    name = config.learning.loss
+    return float(LOSSES.traits_of(name)["least"]) if isinstance(name, str) and name in LOSSES else -math.inf
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:

@@ -9,7 +9,8 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.assembly import BitsOnAir, SampleCost, fleet_spec, sample_cost, task_of, touched_samples
 from hpfl.config import Experiment
 from hpfl.data.sources import described
-from hpfl.deployment.settings import NodeSettings, SettingsError
+from hpfl.deployment.rosters import ChildRoster
+from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
 from hpfl.learning import Task
 from hpfl.network.channel import Gains
@@ -23,14 +24,16 @@ from hpfl.rng import Streams
 from hpfl.training.sketch import DEFAULT_WIDTH
 
 
-def make_node_task(settings: NodeSettings, config: Experiment) -> Task:
-    """The experiment's model and loss; shapes are as the node's file says, else those of the data set."""
+def node_shape(settings: NodeSettings, config: Experiment) -> tuple[tuple[int, ...], int]:
+    """Shape of an input and number of outputs, as the node's file says, else those of the data set."""
     spec = described(config.data.dataset, config.data.options("dataset"))
-    return task_of(
-        config,
-        input_shape=tuple(settings.input_shape) or spec.input_shape,
-        num_outputs=settings.num_outputs or spec.num_outputs,
-    )
+    return tuple(settings.input_shape) or tuple(spec.input_shape), settings.num_outputs or spec.num_outputs
+
+
+def make_node_task(settings: NodeSettings, config: Experiment) -> Task:
+    """The experiment's model and loss, for the shapes of a node."""
+    input_shape, num_outputs = node_shape(settings, config)
+    return task_of(config, input_shape=input_shape, num_outputs=num_outputs)
 
 
 def node_cost(config: Experiment, task: Task) -> SampleCost:
@@ -52,26 +55,27 @@ def vector_spec(task: Task, config: Experiment) -> VectorSpec:
     return VectorSpec(task.spec.num_parameters, dtype)
 
 
-def edge_roster(names: list[str], config: Experiment) -> dict[str, int]:
+def edge_roster(settings: CloudNodeSettings, config: Experiment) -> ChildRoster:
     """Names of the cloud's children by number."""
-    wanted = config.network.edges
-    return _roster(names or [f"edge-{k}" for k in range(wanted)], range(wanted), "edges")
+    slots = range(config.network.edges)
+    names = settings.edges or ([] if settings.edges_file else [f"edge-{k}" for k in slots])
+    return ChildRoster(slots, names, what="edges", file=settings.edges_file)
 
 
-def ue_roster(names: list[str], config: Experiment, edge: int) -> dict[str, int]:
+def ue_roster(settings: EdgeNodeSettings, config: Experiment) -> ChildRoster:
     """Names of one edge's children by their number among all UEs."""
+    slots = ue_slots(config, settings.number)
+    names = settings.ues or ([] if settings.ues_file else [f"ue-{i}" for i in slots])
+    return ChildRoster(slots, names, what="ues", file=settings.ues_file)
+
+
+def ue_slots(config: Experiment, edge: int) -> range:
+    """Numbers of one edge's UEs among all UEs."""
     counts = config.network.ues_of_edges
     if edge >= len(counts):
         raise SettingsError(f"number is {edge}; the experiment has {len(counts)} edges, from 0")
     first = int(counts[:edge].sum())
-    numbers = range(first, first + int(counts[edge]))
-    return _roster(names or [f"ue-{i}" for i in numbers], numbers, "ues")
-
-
-def _roster(names: list[str], numbers: range, what: str) -> dict[str, int]:
-    if len(names) != len(numbers) or len(set(names)) != len(names):
-        raise SettingsError(f"{what} lists {len(set(names))} different names; the experiment has {len(numbers)}")
-    return dict(zip(names, numbers, strict=True))
+    return range(first, first + int(counts[edge]))
 
 
 @dataclass(frozen=True, kw_only=True)

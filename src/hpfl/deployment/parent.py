@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.believing import in_the_time_it_had, struck
 from hpfl.deployment.checks import CheckedSketch, check_speaker
 from hpfl.deployment.collecting import Collecting
 from hpfl.deployment.deliveries import Held
@@ -83,8 +84,7 @@ class ParentSide:
         at_once: int,
         share: float = 1.0,
     ) -> None:
-        self.name = settings.name
-        self.run = ""
+        self.name, self.run = settings.name, ""
         self.at_once = at_once
         self.roster = roster
         self.metrics = Metrics()
@@ -106,8 +106,8 @@ class ParentSide:
             expected=lambda: len(self.roster),
             resumed=lambda: self.model is not None and self.model.tag.round > 0,
         )
-        self._columns = experiment.columns
-        self.hub = Hub(self, roster, fingerprint=experiment.fingerprint, limits=settings.limits, metrics=self.metrics)
+        self._columns, self._ranges = experiment.columns, experiment.ranges
+        self.hub = Hub(self, roster, shapes=experiment.shapes, limits=settings.limits, metrics=self.metrics)
 
     async def start(self) -> int:
         """Listen for children; the port."""
@@ -123,10 +123,11 @@ class ParentSide:
         if model is None:
             return
         self.sent.update({child.number: child for child in children})
+        now_s = asyncio.get_running_loop().time()
         behind: dict[tuple[ModelStep, ...], list[Child]] = {}
         for child in children:
             steps = self.steps.between(child.model, model.tag.base) if child.model else ()
-            child.asked_again = child.asked_again or bool(steps)
+            child.asked_again, child.handed_s = child.asked_again or bool(steps), now_s
             behind.setdefault(steps, []).append(child)
         for steps, some in behind.items():
             frames = step_frames(model.tag, steps) if steps else model.frames(pb.TRAIN)
@@ -189,7 +190,7 @@ class ParentSide:
     ) -> dict[int, Any]:
         """Every UE's figures of a model, as far as they come in time and those who were asked stay."""
         roll = RollCall(self.attendance, "figures", limit_s=within_s)
-        evaluating = self.evaluating = Evaluating(model.tag, self._columns, roll.heard)
+        evaluating = self.evaluating = Evaluating(model.tag, self._columns, self._ranges, roll.heard)
         asked = {number: child for number, child in self.hub.children.items() if roll.calls(number)}
         waited = {number for number in asked if not self.attendance.is_left_out(number, "figures")}
         self.hub.send_all(model.frames(pb.EVALUATE), list(asked.values()), at_once=self.at_once)
@@ -221,9 +222,10 @@ class ParentSide:
             if not hello.visitor:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
-        sketch = self._ways.checked(child, hello.sketch)
+        with struck(self.attendance, number, self.gathering.changed):
+            sketch = self._ways.checked(child, hello.sketch)
         child.model = model_of(tag)
-        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
+        self.gathering.take(number, self.gathering.held.get(number) or Held(tag, in_the_time_it_had(sketch, child)))
         return tag.by(self.name)
 
     def attached(self, child: Child) -> None:
@@ -237,6 +239,8 @@ class ParentSide:
             return
         self.sent.pop(child.number, None)
         self.collecting.give_up(child.number)
+        for book in (self.gathering, self.attendance) if child.shut_out else ():
+            book.forget(child.number)
         for waiting in (self.gathering, self.evaluating):
             if waiting is not None:
                 waiting.changed.set()
@@ -250,7 +254,8 @@ class ParentSide:
 
     def take_vector(self, child: Child, arrival: Arrival) -> None:
         """A child's update."""
-        self.collecting.take(child.number, arrival)
+        with struck(self.attendance, child.number, self.gathering.changed):
+            self.collecting.take(child.number, arrival)
 
     def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
         """A child's sketch, figures of UEs, a request for the model, or that there is no update."""
@@ -263,7 +268,9 @@ class ParentSide:
                 if child.number not in self.gathering.vacant:  # it has waited itself
                     self.sketches.heard(child.number)
                 self.gathering.check(child.number, tag)
-                self.gathering.take(child.number, Held(tag, self._ways.checked(child, frame.sketch)))
+                with struck(self.attendance, child.number, self.gathering.changed):
+                    checked = self._ways.checked(child, frame.sketch)
+                self.gathering.take(child.number, Held(tag, in_the_time_it_had(checked, child)))
                 child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)

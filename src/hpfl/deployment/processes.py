@@ -1,6 +1,7 @@
 """The processes of edges and UEs: from a node's file to a node that runs until the run is over or a signal comes."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import safetensors.torch
@@ -9,11 +10,14 @@ import torch
 from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.freed_memory import return_large_blocks
+from hpfl.deployment.health import Health, serve_status
+from hpfl.deployment.identity import check_own_certificate
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork, stop_on_signals, until_stopped
 from hpfl.deployment.own_data import own_data
 from hpfl.deployment.own_store import OwnStore
+from hpfl.deployment.readiness import edge_ready, ue_ready
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, UeNodeSettings
 from hpfl.deployment.ue import Ue
 from hpfl.deployment.visiting import global_model
@@ -25,8 +29,9 @@ async def run_edge(settings: EdgeNodeSettings) -> None:
     return_large_blocks()
     stop = asyncio.Event()
     stop_on_signals(stop)
+    check_own_certificate(settings, serves=True, connects=True)
     edge = Edge(settings, SharedWork(settings))
-    edge.ues.side.metrics.serve(settings.metrics)
+    edge.ues.side.metrics.serve(settings.metrics, Health(asyncio.get_running_loop(), partial(edge_ready, edge)))
     await edge.start()
     await until_stopped(edge.run(), stop, edge.settle)
 
@@ -35,14 +40,17 @@ async def run_ue(settings: UeNodeSettings) -> None:
     """Run a UE; a signal ends it once what it is sending has gone."""
     stop = asyncio.Event()
     stop_on_signals(stop)
+    check_own_certificate(settings, serves=False, connects=True)
     experiment, learner = make_learner(settings)
     log("ready", samples=learner.num_samples)
     ue = Ue(settings, experiment, learner)
+    serve_status(settings.metrics, ue.metrics.registry, Health(asyncio.get_running_loop(), partial(ue_ready, ue)))
     await until_stopped(ue.run(), stop, ue.settle)
 
 
 async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
     """Fetch the global model, adapt it on this UE's own data, save it; accuracy before and after."""
+    check_own_certificate(settings, serves=False, connects=True)
     experiment, learner = make_learner(settings)
     try:
         async with asyncio.timeout(settings.timing.patience_s):

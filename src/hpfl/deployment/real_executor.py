@@ -1,6 +1,7 @@
 """Stands behind the loop's `Executor` for real: what the simulator computes, this asks of edges over the network."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +36,9 @@ from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
 
+_ROUNDS_WHOLE, _ROUNDS_TIMED = 16, 10_000
+"""Last rounds whose seconds are kept, all of them, and as one ratio: what is kept does not grow with the run."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EdgesObserved(Observation):
@@ -62,7 +66,8 @@ class DeployedExecutor:
     staleness_bound: int
     uploaded: Uploaded | None = None
     metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
-    timings: list[Timing] = field(default_factory=list)
+    timings: deque[Timing] = field(default_factory=lambda: deque(maxlen=_ROUNDS_WHOLE))
+    over_planned: deque[float] = field(default_factory=lambda: deque(maxlen=_ROUNDS_TIMED))
     figures: dict[int, Any] = field(default_factory=dict)
     on_timing: Callable[[Timing], None] = lambda timing: None
 
@@ -233,6 +238,8 @@ class DeployedExecutor:
     def _note(self, timing: Timing) -> None:
         self.cloud.metrics.seconds.observe(timing.measured_s)
         self.timings.append(timing)
+        if timing.planned_s > 0:
+            self.over_planned.append(timing.measured_s / timing.planned_s)
         self.on_timing(timing)
 
     def _uploaded(

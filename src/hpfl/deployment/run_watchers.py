@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hpfl.assembly import written_menu
 from hpfl.config import Experiment
 from hpfl.deployment.audit import AuditLog, LoggedCodings
+from hpfl.deployment.health import Health
 from hpfl.deployment.logs import log
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.real_executor import DeployedExecutor, as_vector
@@ -13,7 +14,7 @@ from hpfl.learning.sending import Sending
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 from hpfl.training.step_coding import CLOUD_CODEC
-from hpfl.training.watching import Run, Watcher
+from hpfl.training.watching import Run, RunResult, Watcher
 
 
 class RunLog(Watcher):
@@ -50,6 +51,10 @@ class Audited(Watcher):
         shares = dict(zip(record.aggregated, record.shares, strict=True))
         self.audit.stepped(self.executor.uploaded, self._model(state), shares)
 
+    def ended(self, result: RunResult) -> None:
+        """No more rounds will come."""
+        self.audit.ended()
+
     def _model(self, state: TrainState) -> NamedModel:
         return self.executor.cloud.named(as_vector(state.params), round_number=state.round)
 
@@ -70,7 +75,8 @@ class ServedMetrics(Watcher):
 
     metrics: Metrics
     address: str
+    health: Health | None = None
 
     def started(self, run: Run) -> None:
         """Begin to answer."""
-        self.metrics.serve(self.address)
+        self.metrics.serve(self.address, self.health)

@@ -1,6 +1,7 @@
 """Who may speak: credentials for both ends of a connection, and the name a peer has proved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,46 @@ _READ_BUFFER_BYTES = 8192
 GrpcOptions = list[tuple[str, Any]]
 
 
-def server_credentials(tls: TlsSettings) -> Any:
-    """Show our certificate and demand one of the same authority from everybody."""
-    ca, certificate, key = _files(tls)
-    return grpc.ssl_server_credentials([(key, certificate)], root_certificates=ca, require_client_auth=True)
+@dataclass(frozen=True)
+class TlsFiles:
+    """What the files of a node hold: trusted authorities, its certificate and its key, as PEM."""
+
+    ca: bytes
+    certificate: bytes
+    key: bytes
+
+
+def server_credentials(current: Callable[[], TlsFiles]) -> Any:
+    """Show our certificate and demand one of the same authority from everybody; those that are current at the time."""
+    shown = [current()]
+
+    def anew() -> Any:
+        """What the next handshake uses; None where nothing has changed. gRPC calls it from its own threads."""
+        files = current()
+        if files == shown[0]:
+            return None
+        shown[0] = files
+        return _server_configuration(files)
+
+    return grpc.dynamic_ssl_server_credentials(
+        _server_configuration(shown[0]), anew, require_client_authentication=True
+    )
+
+
+def _server_configuration(files: TlsFiles) -> Any:
+    return grpc.ssl_server_certificate_configuration([(files.key, files.certificate)], root_certificates=files.ca)
 
 
 def client_credentials(tls: TlsSettings) -> Any:
-    """Trust the deployment's own authority and nobody else's; show our certificate."""
-    ca, certificate, key = _files(tls)
-    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=certificate)
+    """Trust the deployment's own authorities and nobody else's; show our certificate."""
+    return channel_credentials(read_files(tls))
+
+
+def channel_credentials(files: TlsFiles) -> Any:
+    """The same with files that have been read."""
+    return grpc.ssl_channel_credentials(
+        root_certificates=files.ca, private_key=files.key, certificate_chain=files.certificate
+    )
 
 
 def proven_name(auth: Mapping[str, Sequence[bytes]]) -> str:
@@ -40,15 +71,16 @@ def proven_name(auth: Mapping[str, Sequence[bytes]]) -> str:
     return names.pop()
 
 
-def server_options(limits: LimitSettings) -> GrpcOptions:
+def server_options(limits: LimitSettings, *, connections: int) -> GrpcOptions:
     """Sizes, keepalive and time-outs of a server; nothing a peer does may grow without bound."""
     return [
         ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
         ("grpc.max_send_message_length", MAX_FRAME_BYTES),
         ("grpc.max_metadata_size", 8192),
         ("grpc.max_concurrent_streams", 4),
-        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.max_allowed_incoming_connections", connections),
         ("grpc.server_handshake_timeout_ms", int(1000 * limits.handshake_s)),
+        ("grpc.max_connection_idle_ms", int(1000 * limits.handshake_s)),
         ("grpc.keepalive_time_ms", int(1000 * limits.keepalive_s)),
         ("grpc.keepalive_timeout_ms", int(1000 * limits.keepalive_s)),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -75,13 +107,14 @@ def client_options(limits: LimitSettings, *, server: str) -> GrpcOptions:
     ]
 
 
-def _files(tls: TlsSettings) -> tuple[bytes, bytes, bytes]:
+def read_files(tls: TlsSettings) -> TlsFiles:
+    """What the files hold now; a key that others can read is refused."""
     ca, certificate, key = (_read(path) for path in (tls.ca, tls.certificate, tls.private_key))
     if Path(tls.private_key).stat().st_mode & 0o077:
         raise SettingsError(
             f"{tls.private_key} can be read by others than its owner; run `chmod 600 {tls.private_key}`"
         )
-    return ca, certificate, key
+    return TlsFiles(ca, certificate, key)
 
 
 def _read(path: str) -> bytes:

@@ -1,12 +1,12 @@
 """Prometheus metrics of one server: who is attached, what was accepted or refused, and how long rounds take."""
 
+from collections.abc import Callable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from hpfl.deployment.settings import SettingsError
+from hpfl.deployment.health import Health, serve_status
 
-_LAST_PORT = 65535
 _ROUND_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 
 
@@ -24,17 +24,15 @@ class Metrics:
         self.attachments = Counter("hpfl_attachments", "Streams opened by children.", **made)
         self.received = Counter("hpfl_received_bytes", "Bytes received from children.", **made)
         self.sent = Counter("hpfl_sent_bytes", "Bytes sent to children.", **made)
+        self.expires = Gauge(
+            "hpfl_certificate_expires_seconds",
+            "Seconds until a certificate expires: own, or a child's.",
+            ["of"],
+            **made,
+        )
         self.round = Gauge("hpfl_round", "Round in progress.", **made)
         self.seconds = Histogram("hpfl_round_seconds", "Seconds of a round.", buckets=_ROUND_BUCKETS_S, **made)
 
-    def serve(self, address: str) -> tuple[Any, Any] | None:
-        """Answer GET /metrics at `host:port`; nothing for an empty address. The server and its thread."""
-        if not address:
-            return None
-        host, _, port = address.rpartition(":")
-        if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
-            raise SettingsError(f"metrics is {address!r}; wanted host:port, with a port from 0 to {_LAST_PORT}")
-        try:
-            return start_http_server(int(port), addr=host or "127.0.0.1", registry=self.registry)
-        except OSError as error:
-            raise SettingsError(f"metrics cannot be served at {address}: {error.strerror}") from None
+    def serve(self, address: str, health: Health | None = None) -> Callable[[], None] | None:
+        """Answer GET /metrics, /healthz and /readyz at `host:port`; how to stop. Nothing for an empty address."""
+        return serve_status(address, self.registry, health)

@@ -24,16 +24,26 @@ class TlsSettings(Section):
     ca: str = key("ca.pem", "certificate of the authority all nodes trust")
     certificate: str = key("node.pem", "this node's certificate")
     private_key: str = key("node.key", "its private key, readable by its owner alone")
+    revoked: str = key("", "list of revoked certificates, for parents; read again whenever it changes; empty for none")
 
 
 class LimitSettings(Section):
     """What no peer may exceed."""
 
     update_norm: float = key(1e3, "largest Euclidean norm of an update", gt=0)
+    norm_ratio: float = key(
+        4.0, "updates are scaled down to this many times a running median of norms; 0: they are not", ge=0
+    )
     num_samples: int = key(10_000_000, "most samples a UE may declare", unit="samples", ge=1)
+    sample_ratio: float = key(20.0, "a UE counts for at most this many times the median of declared samples", ge=1)
+    share: float = key(0.5, "largest share of a mean that one of three or more UEs may have", gt=0, le=1)
     connections: int = key(4096, "connections a server holds at once", ge=1)
     buffer_mb: float = key(6.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
     refusals: int = key(50, "refused messages after which a child is cut off", ge=1)
+    per_address: int = key(
+        0, "connections of one address that carry no child's stream; 0: twice the roster, and 16", ge=0
+    )
+    visit_s: float = key(300.0, "seconds a visitor has to take the model", unit="s", gt=0)
     handshake_s: float = key(10.0, "seconds a connection has to prove who it is", unit="s", gt=0)
     idle_s: float = key(
         30.0, "longest silence inside a vector, and longest wait for a child to take one", unit="s", gt=0
@@ -61,7 +71,13 @@ class TimingSettings(Section):
     least_wait_s: float = key(1.0, "no learnt wait is shorter than this", unit="s", gt=0)
     slowest: float = key(10.0, "a child is waited for at most this many times what children usually take", ge=1)
     retry_s: float = key(5.0, "longest pause between attempts to reach the parent", unit="s", gt=0)
-    patience_s: float = key(600.0, "how long a cloud without any edge waits before it gives up", unit="s", gt=0)
+    refused_retry_s: float = key(
+        60.0, "longest pause between attempts of a node that its parent turns away", unit="s", gt=0
+    )
+    patience_s: float = key(
+        600.0, "how long a cloud waits for any edge, or a visitor for the model, before it says so", unit="s", gt=0
+    )
+    finish_s: float = key(60.0, "after SIGTERM, how long an update on its way is waited for", unit="s", ge=0)
 
 
 class NodeSettings(Section):
@@ -91,14 +107,16 @@ class CloudNodeSettings(NodeSettings):
     name: str = key("cloud", "name in this node's certificate")
     listen: str = key("127.0.0.1:7700", "host:port for edges; port 0 lets the system choose")
     edges: list[str] = Field(
-        default_factory=list, description="names of the edges in order; empty: edge-0, edge-1, ..."
+        default_factory=list, description='names of the edges in order, "-": nobody; empty: edge-0, edge-1, ...'
     )
+    edges_file: str = key("", "a file of these names instead, one per line, which is read again whenever it changes")
     out: str = key("run", "folder for rounds.jsonl, summary.json, checkpoints and the audit log")
     paced: bool = key(True, "whether uploads take the seconds that were planned")
     time_scale: float = key(1.0, "planned seconds are multiplied by this before they are waited", gt=0)
     checkpoint_every: int = key(1, "rounds between checkpoints", unit="rounds", ge=1)
     audit: Literal["full", "hashes"] = key("full", "keep aggregated updates, or only their digests")
     serve: bool = key(False, "whether to go on serving the finished model")
+    gives_up: bool = key(False, "whether to end, where no edge has an update for timing.patience_s, and not to wait on")
 
 
 class EdgeNodeSettings(NodeSettings):
@@ -108,7 +126,10 @@ class EdgeNodeSettings(NodeSettings):
     listen: str = key("127.0.0.1:7701", "host:port for UEs; port 0 lets the system choose")
     cloud: str = key("127.0.0.1:7700", "host:port of the cloud")
     cloud_name: str = key("cloud", "name in the cloud's certificate")
-    ues: list[str] = Field(default_factory=list, description="names of its UEs in order; empty: ue-N of the experiment")
+    ues: list[str] = Field(
+        default_factory=list, description='names of its UEs in order, "-": nobody; empty: ue-N of the experiment'
+    )
+    ues_file: str = key("", "a file of these names instead, one per line, which is read again whenever it changes")
     state: str = key("state", "folder for what this edge keeps between rounds, such as what its codec left unsent")
 
 
@@ -144,8 +165,12 @@ def read_settings(kind: type[Node], path: Path) -> Node:
 def _with_absolute_paths(settings: Node, folder: Path) -> Node:
     for name in ("ca", "certificate", "private_key"):
         setattr(settings.tls, name, str(folder / getattr(settings.tls, name)))
+    settings.tls.revoked = settings.tls.revoked and str(folder / settings.tls.revoked)
     if isinstance(settings, CloudNodeSettings):
         settings.out = str(folder / settings.out)
+        settings.edges_file = settings.edges_file and str(folder / settings.edges_file)
+    if isinstance(settings, EdgeNodeSettings):
+        settings.ues_file = settings.ues_file and str(folder / settings.ues_file)
     if (folder / settings.experiment).is_file():
         settings.experiment = str(folder / settings.experiment)
     if isinstance(settings, EdgeNodeSettings | UeNodeSettings):

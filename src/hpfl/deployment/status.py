@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -143,4 +143,11 @@ def read_status(out: Path) -> dict[str, Any] | None:
         status = json.loads((out / STATUS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return status if isinstance(status, dict) else None
+    return status if isinstance(status, dict) and _is_told(status) else None
+
+
+def _is_told(status: dict[str, Any]) -> bool:
+    """Whether a status has what a table shows, so that one that is damaged is none."""
+    nodes, names = status.get("nodes"), {row.name for row in fields(BoardRow)}
+    counts = all(isinstance(status.get(name), int) for name in ("round", "rounds"))
+    return counts and isinstance(nodes, list) and all(isinstance(row, dict) and row.keys() >= names for row in nodes)

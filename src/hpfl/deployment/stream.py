@@ -35,14 +35,20 @@ class TierStream:
         count: Callable[[int], object] = lambda nbytes: None,
     ) -> None:
         self.received_bytes = 0
+        self.idle_s = idle_s
+        self.why_ended = ""
         self._call = call
         self._peer = peer
-        self._idle_s = idle_s
         self._cut = cut
         self._count = count
         self._lock = asyncio.Lock()
         self._ended = False
         self._over = asyncio.Event()
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a message is on its way out."""
+        return self._lock.locked()
 
     async def send(self, *frames: bytes) -> None:
         """Send frames, nothing in between."""
@@ -57,9 +63,9 @@ class TierStream:
                 await sleep_until(moment_s)
                 await self._write(frame)
 
-    def end(self) -> None:
-        """Close the stream from this side; `listen` ends."""
-        self._ended = True
+    def end(self, why: str = "") -> None:
+        """Close the stream from this side; `listen` ends. A parent tells its child why, where there is a reason."""
+        self._ended, self.why_ended = True, why
         self._cut()
 
     async def close(self) -> None:
@@ -87,7 +93,7 @@ class TierStream:
     async def _read(self, *, is_busy: bool) -> bytes | None:
         """The next frame; None at the end of the stream."""
         try:
-            async with asyncio.timeout(self._idle_s if is_busy else None):
+            async with asyncio.timeout(self.idle_s if is_busy else None):
                 data: bytes = await self._call.read()
         except TimeoutError:
             raise RefusedError("late", "a vector stopped half-way") from None
@@ -107,14 +113,14 @@ class TierStream:
         writing = asyncio.ensure_future(self._call.write(frame))
         writing.add_done_callback(_seen)
         try:
-            await asyncio.wait({writing}, timeout=self._idle_s)
+            await asyncio.wait({writing}, timeout=self.idle_s)
         except asyncio.CancelledError:
-            await asyncio.wait({writing}, timeout=self._idle_s)
+            await asyncio.wait({writing}, timeout=self.idle_s)
             raise
         if not writing.done():
             log("peer does not read", level=logging.WARNING, peer=self._peer)
             self._cut()
-            raise ConnectionError(f"{self._peer} took no message for {self._idle_s:g} s")
+            raise ConnectionError(f"{self._peer} took no message for {self.idle_s:g} s")
         if writing.cancelled():
             raise ConnectionError(f"the stream to {self._peer} has ended")
         try:
@@ -147,3 +153,10 @@ def _seen(writing: "asyncio.Future[None]") -> None:
     """Look at the outcome of a write nobody waits for any more, or it would be reported as forgotten."""
     if not writing.cancelled():
         writing.exception()
+
+
+def go_on() -> None:
+    """This task was cancelled to end its stream, and has one more thing to do: to say why."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,12 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_store import OwnStore
+from hpfl.deployment.own_thread import OwnThread
 from hpfl.deployment.own_updates import OwnUpdate, OwnUpdates
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import sleep_until
+from hpfl.deployment.ue_metrics import UeMetrics
 from hpfl.deployment.uploading import Upload
 from hpfl.deployment.wire import Tag, Vector, numbers
 from hpfl.learning.coding import BY_UE
@@ -29,10 +30,13 @@ class Ue:
     """The process of one UE; `learner` may be replaced by anything with the same methods."""
 
     purposes: Collection[int] = frozenset({pb.TRAIN, pb.EVALUATE})
+    orders_for: Collection[int] = frozenset()
 
     def __init__(self, settings: UeNodeSettings, experiment: SharedWork, learner: Learner) -> None:
         self.num_samples = learner.num_samples
         self.up = ChildSide(settings, experiment, self, address=settings.edge, parent=settings.edge_name)
+        self.metrics = UeMetrics(lambda: self.up.link.is_welcome)
+        self.up.link.count_refused = lambda code: self.metrics.refused.labels(code).inc()
         self._settings = settings
         self._experiment = experiment
         self._updates = OwnUpdates(
@@ -42,7 +46,7 @@ class Ue:
             OwnStore(Path(settings.state), experiment.sending.numbers_kept),
             Coder.of(experiment, BY_UE, settings.number, settings.state),
         )
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=settings.name)
+        self._thread = OwnThread(settings.name)
         self._own: OwnUpdate | None = None
 
     async def run(self) -> None:
@@ -50,7 +54,7 @@ class Ue:
         try:
             await self.up.run()
         finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread.end()
 
     async def settle(self) -> None:
         """Wait until the update that is being sent has arrived."""
@@ -67,10 +71,12 @@ class Ue:
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Compute on a model and keep the update; its sketch."""
         began = time.perf_counter()
-        own = await self._in_thread(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
+        own = await self._thread.run(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
         took_s = time.perf_counter() - began
+        self.metrics.computed.inc()
+        self.metrics.seconds.observe(took_s)
         if own.kept is not None:
-            await self._in_thread(lambda: self._updates.keep(tag, own.kept))
+            await self._thread.run(lambda: self._updates.keep(tag, own.kept))
         self._own = own
         return pb.Sketch(
             values=numbers(own.sketch),
@@ -87,19 +93,21 @@ class Ue:
             return None
         try:
             codes = self._experiment.updates.codes(order.coding)
-            message = await self._in_thread(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
+            message = await self._thread.run(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
         except RefusedError as error:
+            self.metrics.refused.labels(error.code).inc()
             log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
             return None
         sends_s = ordered_s + order.compute_s
         if order.paced:
             await sleep_until(sends_s)
         weight = self._experiment.weight(self.num_samples)
+        self.metrics.sent.inc()
         return Upload(message, {"num_samples": self.num_samples, "weight": weight}, sends_s)
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """This UE's figures of a model."""
-        found = await self._in_thread(lambda: self._updates.figures(tag, vector))
+        found = await self._thread.run(lambda: self._updates.figures(tag, vector))
         return pb.Figures(ue=[self._settings.number], values=numbers(found))
 
     def stepped(self, steps: tuple[ModelStep, ...]) -> None:
@@ -110,6 +118,3 @@ class Ue:
 
     async def end(self, stop: Any) -> None:
         """Nobody is below."""
-
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

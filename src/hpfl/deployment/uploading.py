@@ -58,7 +58,13 @@ class Uploads:
 
     def refused(self, refusal: Any) -> None:
         """Send an update again whose transfer was spoiled; not for ever."""
-        log("refused by the parent", level=logging.WARNING, code=refusal.code, reason=refusal.reason)
+        log(
+            "refused by the parent",
+            level=logging.WARNING,
+            peer=self._link.parent,
+            code=refusal.code,
+            reason=refusal.reason,
+        )
         order = self._order
         if refusal.code in RETRIED and order is not None and order.upload is not None and order.attempts < ATTEMPTS:
             order.attempts += 1
@@ -69,12 +75,12 @@ class Uploads:
         self._order = None
         self._link.background.cancel(_UPLOAD)
 
-    async def settle(self, slack_s: float) -> None:
-        """Wait until what was ordered is sent, but not longer than it should take."""
+    async def settle(self, slack_s: float, most_s: float) -> None:
+        """Wait until what was ordered is sent, but not longer than it should take, nor than `most_s`."""
         if self._order is not None:
             asked = self._order.asked
             longest_s = max(asked.deadline_s, asked.compute_s + asked.upload_s + slack_s)
-            await self._link.background.finish(_UPLOAD, longest_s)
+            await self._link.background.finish(_UPLOAD, min(longest_s, most_s))
 
     async def _carry_out(self, order: _Order) -> None:
         order.upload = await self._made(order.tag, order.asked)
@@ -85,11 +91,20 @@ class Uploads:
             await self._send(order, order.upload)
 
     async def _send(self, order: _Order, upload: Upload) -> None:
-        if self._link.stream is None:
+        stream = self._link.stream
+        if stream is None:
             raise ConnectionError("the parent is gone; the update is kept")
         within_s, since_s = (order.asked.upload_s, upload.since_s) if order.asked.paced else (0.0, None)
         own = order.tag.by(self._link.name)
-        await self._link.stream.send_timed(
-            paced_frames(own, upload.update, within_s=within_s, since_s=since_s, purpose=pb.UPDATE, **upload.head)
+        await stream.send_timed(
+            paced_frames(
+                own,
+                upload.update,
+                within_s=within_s,
+                since_s=since_s,
+                silent_s=stream.idle_s,
+                purpose=pb.UPDATE,
+                **upload.head,
+            )
         )
         log("update sent", round=own.round, base_round=own.base_round, ues=len(upload.head.get("ue", [own])))

@@ -9,13 +9,13 @@ from hpfl.deployment.named_model import sound
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import TierStream
-from hpfl.deployment.wire import VERSION, Arrival, Tag, Vector, encode
+from hpfl.deployment.wire import Arrival, Tag, Vector, encode
 
 
 async def global_model(settings: UeNodeSettings, experiment: SharedWork, *, num_samples: int) -> Vector:
     """The global model, asked for until it comes."""
     found: list[Vector] = []
-    hello = pb.Hello(version=VERSION, fingerprint=experiment.fingerprint, num_samples=num_samples, visitor=True)
+    hello = experiment.shapes.hello(number=settings.number, num_samples=num_samples, visitor=True)
 
     async def session(stream: TierStream) -> bool:
         def handle(tag: Tag, content: Any) -> None:

@@ -6,6 +6,7 @@ sample counts there, and a UE's loss is the sum of its samples' losses over the 
 """
 
 import copy
+import math
 from collections.abc import Callable
 from typing import TypeGuard
 
@@ -20,12 +21,13 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 Mass = Callable[[Tensor], Tensor]
 """What each sample [n] counts in the mean over a batch, of the targets [n, ...]."""
 
-LOSSES: Registry[LossFunction] = Registry("loss", plural="losses")
+LOSSES: Registry[LossFunction] = Registry("loss", plural="losses", traits={"least": -math.inf})
+"""Trait `least`: the least value of a mean of it; a UE that reports one below is refused."""
 
 _IGNORED_TARGET = -100  # torch's own mark of a token that does not count
 
 
-@LOSSES.register("cross-entropy")
+@LOSSES.register("cross-entropy", least=0.0)
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy of class scores [n, ..., classes] per sample, the mean over its tokens where it has several."""
     if targets.ndim == 1:
@@ -35,7 +37,7 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return losses.flatten(1).sum(1) / counted
 
 
-@LOSSES.register("mse")
+@LOSSES.register("mse", least=0.0)
 def mse(outputs: Tensor, targets: Tensor) -> Tensor:
     """Squared error per sample, the mean over its outputs; a class is 1 in its place and 0 in the others."""
     if outputs.ndim == targets.ndim + 1 and outputs.shape[-1] == 1:

@@ -4,6 +4,7 @@ A metric is a function of `TestOutputs` and one line that registers it; `figures
 whichever engine the outputs come from.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -17,6 +18,8 @@ from hpfl.learning.losses import correct
 from hpfl.learning.task import Task
 from hpfl.registry import Part, Registry
 
+EVERYTHING = (-math.inf, math.inf)
+"""The range of what may be any number."""
 LOSS_COLUMNS = ("loss", "meta_loss")
 """What every evaluation begins with: the losses on the training shard, before and after adaptation."""
 
@@ -53,14 +56,17 @@ class Metric(Protocol):
 
 
 METRICS: Registry[Metric] = Registry(
-    "metric", traits={"columns": (), "worst": None, "recordable": False}, called=("tests",)
+    "metric", traits={"columns": (), "worst": None, "recordable": False, "range": EVERYTHING}, called=("tests",)
 )
 """Trait `columns`: its names for the personal model and for the shared one, `personalised_<name>` and `global_<name>`
 if it gives none. `worst`: which tail of the UEs is the bad one, "low" or "high", where there is one. `recordable`: a
-GPU may record it, for it looks at no value on the host and no shape depends on values."""
+GPU may record it, for it looks at no value on the host and no shape depends on values. `range`: least and largest value
+it can have, beside NaN; others that a UE reports are refused."""
 
 
-@METRICS.register("accuracy", columns=("personalised_accuracy", "global_accuracy"), worst="low", recordable=True)
+@METRICS.register(
+    "accuracy", columns=("personalised_accuracy", "global_accuracy"), worst="low", recordable=True, range=(0.0, 1.0)
+)
 def accuracy(tests: TestOutputs) -> Tensor:
     """Share of right answers; NaN where targets are not classes."""
     hits = correct(tests.outputs.flatten(0, 1), tests.targets.flatten(0, 1))
@@ -81,6 +87,7 @@ class BoundMetric:
     columns: tuple[str, str]  # its names for the personal model and for the shared one
     worst: Literal["low", "high"] | None = None
     recordable: bool = False
+    range: tuple[float, float] = EVERYTHING
 
     @staticmethod
     def of(part: Part[Metric], options: Any = None) -> "BoundMetric":
@@ -92,7 +99,10 @@ class BoundMetric:
             raise LearningError(f"{part.title} has the columns {columns}; wanted two names of letters, digits and _")
         if worst not in ("low", "high", None):
             raise LearningError(f"{part.title} says that worst is {worst!r}; wanted 'low', 'high' or None")
-        return BoundMetric(part.bound(options), (columns[0], columns[1]), worst, recordable)
+        least, largest = part.traits["range"]
+        if not least <= largest:
+            raise LearningError(f"{part.title} has the range {least} to {largest}; wanted the least value first")
+        return BoundMetric(part.bound(options), (columns[0], columns[1]), worst, recordable, (least, largest))
 
     @property
     def tail(self) -> tuple[str, float] | None:
@@ -125,6 +135,11 @@ def columns_of(metrics: Sequence[BoundMetric]) -> tuple[str, ...]:
     if twice:
         raise LearningError(f"the column {twice[0]!r} is given by two metrics; wanted a name of its own for each")
     return names
+
+
+def ranges_of(metrics: Sequence[BoundMetric], least_loss: float) -> list[tuple[float, float]]:
+    """Least and largest value of every figure, in the order of `columns_of`, where training losses have a least."""
+    return [(least_loss, math.inf)] * len(LOSS_COLUMNS) + [own.range for own in metrics for _ in own.columns]
 
 
 @torch.no_grad()

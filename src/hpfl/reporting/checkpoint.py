@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,11 @@ from hpfl.training.written_state import UnwritableError, put_together, taken_apa
 FORMAT = "hpfl checkpoint 1"
 MAX_HEADER_BYTES = 64 * 2**20
 """Numbers, planner memory and names go into the header, for which safetensors allows 100 MB."""
+
+HistoryMarks = Mapping[str, str]
+"""What a checkpoint vouches for: by the names of files, how far each reached then, and its digest."""
+Fits = Callable[[int, HistoryMarks], str]
+"""Why a run cannot go on from the checkpoint of a round, which has these marks; empty where it can."""
 
 _NAME = re.compile(r"round-(\d{8,})\.safetensors")
 _UNREADABLE = (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError)
@@ -42,19 +47,24 @@ class Loaded:
     """The state to continue from, on the CPU; None where nothing was ever saved. Notes name what was passed over."""
 
     state: TrainState | None
+    marks: HistoryMarks = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def save_checkpoint(folder: Path, state: TrainState, *, fingerprint: str, keep: int = 2) -> Path:
+def save_checkpoint(
+    folder: Path, state: TrainState, *, fingerprint: str, marks: HistoryMarks | None = None, keep: int = 2
+) -> Path:
     """Write `state` at once, then prune all but the `keep` newest; a crash leaves the previous ones untouched."""
     try:
         tensors, fields = _taken_apart(state)
     except UnwritableError as error:
         raise CheckpointError(str(error)) from error
-    header = json.dumps({"format": FORMAT, "fingerprint": fingerprint, "fields": fields})
+    header = json.dumps({"format": FORMAT, "fingerprint": fingerprint, "fields": fields, "marks": marks or {}})
     if len(header) > MAX_HEADER_BYTES:
         raise CheckpointError(f"planner memory takes {len(header)} bytes as JSON; {MAX_HEADER_BYTES} are allowed")
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        atomic.sync_folder(folder.parent)  # its name, and those of the files that it vouches for
     path = folder / f"round-{state.round:08d}.safetensors"
     with atomic.replacing(path) as partial:
         metadata = {"hpfl": header, "blake2b": _checksum(header, tensors)}
@@ -63,24 +73,26 @@ def save_checkpoint(folder: Path, state: TrainState, *, fingerprint: str, keep: 
     return path
 
 
-def load_latest(folder: Path, *, fingerprint: str, at_most: int | None = None) -> Loaded:
-    """The newest whole checkpoint of a round not after `at_most`; damaged ones are named in notes and passed over."""
+def load_latest(folder: Path, *, fingerprint: str, fits: Fits = lambda number, marks: "") -> Loaded:
+    """The newest whole checkpoint that `fits`; the others are named in notes and passed over."""
     notes: list[str] = []
     found = sorted(_checkpoints(folder).items(), reverse=True)
     for number, path in found:
-        if at_most is not None and number > at_most:
-            notes.append(f"{path.name} was passed over: records are intact up to round {at_most} only")
-            continue
         try:
-            return Loaded(state=_read(path, fingerprint), notes=tuple(notes))
+            state, marks = _read(path, fingerprint)
         except DamagedError as error:
             notes.append(f"{path.name} is damaged ({error}) and was passed over")
+            continue
+        if why := fits(number, marks):
+            notes.append(f"{path.name} was passed over: {why}")
+        else:
+            return Loaded(state=state, marks=marks, notes=tuple(notes))
     if notes:
         raise CheckpointError(f"no usable checkpoint in {folder}: {'; '.join(notes)}")
     return Loaded(state=None)
 
 
-def _read(path: Path, fingerprint: str) -> TrainState:
+def _read(path: Path, fingerprint: str) -> tuple[TrainState, HistoryMarks]:
     try:
         header, tensors = _verified(path)
         written_by = header["fingerprint"]
@@ -89,7 +101,7 @@ def _read(path: Path, fingerprint: str) -> TrainState:
         raise DamagedError(" ".join(str(error).split()) or type(error).__name__) from error
     if written_by != fingerprint:
         raise OtherConfigurationError(f"{path} was written with another configuration")
-    return state
+    return state, header.get("marks", {})
 
 
 def _verified(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

@@ -20,6 +20,7 @@ import safetensors.torch
 import torch
 
 from hpfl import atomic
+from hpfl.histories import Mark, holds, size_of, write_all
 from hpfl.reporting.folder import CHECKPOINTS, CONFIG, MODEL, ROUNDS, RUN_ID, SUMMARY, UES, clear, is_run
 from hpfl.training.record import RoundRecord
 
@@ -52,7 +53,9 @@ class RunStore:
         self._created = created
         self._fresh = os.fstat(descriptor).st_size == 0
         self._stale_results = not self._fresh
-        self.last_round = _intact_prefix(_content(out), last=None)[1]
+        lines = _content(out)
+        self.last_round, self.num_lines = _intact_prefix(lines, last=None)[1], len(lines)
+        self._mark = Mark.of(out / ROUNDS)
         self._ready = self._fresh
 
     @classmethod
@@ -79,6 +82,15 @@ class RunStore:
             clear(self.out)
             os.ftruncate(self._descriptor, 0)
             self._fresh, self._ready, self._stale_results, self.last_round = True, True, False, 0
+            self._mark = Mark()
+
+    def damage(self, told: str, to_round: int) -> str:
+        """What is wrong with the records that a mark vouches for; empty: nothing."""
+        if self.last_round < to_round:
+            return f"{ROUNDS} is intact up to round {self.last_round} only"
+        size = _intact_prefix(_content(self.out), last=to_round)[0]
+        is_same = size == size_of(told) and holds(self.out / ROUNDS, told)
+        return "" if is_same else f"{ROUNDS} is not what was written up to round {to_round}"
 
     def rewind(self, to_round: int) -> None:
         """Drop the records after `to_round`, and a half-written line, so that rounds can be appended from there."""
@@ -90,7 +102,7 @@ class RunStore:
             )
         os.ftruncate(self._descriptor, size)
         os.fsync(self._descriptor)
-        self.last_round, self._ready = last, True
+        self.last_round, self._ready, self._mark = last, True, Mark.of(self.out / ROUNDS)
 
     def amend_last(self, record: Mapping[str, Any]) -> None:
         """Put another record in place of the last one, at once; the lock goes over to the new file."""
@@ -102,7 +114,7 @@ class RunStore:
             descriptor = os.open(partial, _APPENDING)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(self._descriptor)
-        self._descriptor = descriptor
+        self._descriptor, self._mark = descriptor, Mark.of(self.out / ROUNDS)
 
     def append(self, record: RoundRecord) -> None:
         """Add the line of the next round and hand it to the operating system, which keeps it if we are killed."""
@@ -113,13 +125,14 @@ class RunStore:
         if self._stale_results:  # what an earlier part of the run concluded is no longer true with another round
             _remove(self.out, SUMMARY, MODEL, UES)
             self._stale_results = False
-        line = json.dumps(record.to_json(), allow_nan=False) + "\n"
-        _write_all(self._descriptor, line.encode("utf-8"))
+        line = (json.dumps(record.to_json(), allow_nan=False) + "\n").encode("utf-8")
+        self._mark.add(line)
+        write_all(self._descriptor, line)
         self.last_round = record.round
 
-    def sync(self) -> None:
-        """Wait until all records are on the disk; called before a checkpoint, this guards against power cuts too."""
-        os.fsync(self._descriptor)
+    def mark(self) -> str:
+        """The mark of all records."""
+        return self._mark.told()
 
     def write_config(self, text: str) -> None:
         """Write the configuration."""
@@ -173,6 +186,12 @@ def read_summary(folder: Path) -> dict[str, Any]:
     if summary is None:
         raise OutputError(f"{path} is not a JSON object")
     return summary
+
+
+def is_summed_up(folder: Path) -> bool:
+    """Whether the summary and the table of UEs of a run are there and can be read."""
+    path = Path(folder) / SUMMARY
+    return path.is_file() and _parsed(path.read_bytes()) is not None and (Path(folder) / UES).is_file()
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -264,8 +283,3 @@ def _existing(path: Path) -> Path:
     if not path.is_file():
         raise OutputError(f"{path} is missing; a folder of results has it")
     return path
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]

@@ -1,13 +1,14 @@
 """`timeline.jsonl`: what every edge was doing when, written round by round and read back as bars."""
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from hpfl import atomic
+from hpfl.histories import AppendedFile, size_of
 from hpfl.reporting.folder import TIMELINE
 from hpfl.reporting.store import OutputError
 from hpfl.training.phases import AGGREGATED, BROADCAST, DROPPED, NAMES, SUPERSEDED, Phases
@@ -35,9 +36,11 @@ class Bar:
 class TimelineFile(Watcher):
     """Appends rounds to the timeline in `out`; made on the first round, so that a run that fails leaves nothing."""
 
+    way_on = "if it is removed, its later rounds need not be run again"
+
     def __init__(self, out: Path) -> None:
         self.path = out / TIMELINE
-        self._file: IO[bytes] | None = None
+        self._file = AppendedFile(self.path)
 
     def round(self, state: TrainState, record: RoundRecord) -> None:
         """Write what the edges were doing in a round."""
@@ -45,12 +48,8 @@ class TimelineFile(Watcher):
 
     def append(self, phases: Phases | None) -> None:
         """Write a round's lines and hand them to the operating system."""
-        if phases is None:
-            return
-        if self._file is None:
-            self._file = self.path.open("ab")
-        self._file.write("".join(json.dumps(row) + "\n" for row in phases.rows()).encode())
-        self._file.flush()
+        if phases is not None:
+            self._file.append("".join(json.dumps(row) + "\n" for row in phases.rows()).encode())
 
     def last_round(self) -> int | None:
         """The last round up to which every line is whole; None where no line is damaged.
@@ -66,27 +65,40 @@ class TimelineFile(Watcher):
         return max(whole - 1, 0) if any(numbers[damaged:]) else whole
 
     def rewind(self, to_round: int) -> None:
-        """Drop the lines of rounds after `to_round`, damaged ones, and what a killed process left of a line."""
+        """Drop the lines of later rounds, and damaged ones, where no mark tells how far the others reach."""
         self.close()
         if self.path.exists():
             numbered = [(_round_of(line), line) for line in _whole_lines(self.path)]
             kept = [line for number, line in numbered if number is not None and number <= to_round]
             atomic.write_bytes(self.path, b"".join(kept))
 
+    def go_on(self, told: str) -> None:
+        """Drop what was written after a mark."""
+        self._file.cut(size_of(told))
+
+    def set_aside(self) -> Path:
+        """Put a damaged file away under a name that nobody has, so that another can begin; that name."""
+        names = (self.path.with_name(f"{TIMELINE}.damaged-{number}") for number in count(1))
+        away = next(name for name in names if not name.exists())
+        self.close()
+        self.path.rename(away)
+        return away
+
     def ended(self, result: RunResult) -> None:
         """No more rounds will come."""
         self.close()
 
-    def sync(self) -> None:
-        """Wait until all lines are on the disk."""
-        if self._file is not None:
-            os.fsync(self._file.fileno())
+    def unsynced(self) -> list[Path]:
+        """The file, where it has grown."""
+        return self._file.unsynced()
+
+    def mark(self) -> str:
+        """The mark of all lines."""
+        return self._file.mark()
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._file.close()
 
 
 def read_timeline(folder: Path, rounds: tuple[int, int] | None = None) -> list[dict[str, Any]]:
