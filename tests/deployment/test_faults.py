@@ -192,8 +192,8 @@ def test_the_audit_finds_a_forged_update(certificates, tmp_path):
 class Overflowing(Tiny):
     """Computes nothing usable on the model of a round, and no finite loss."""
 
-    def __init__(self, number, length, *, since, norm=None):
-        super().__init__(number, length)
+    def __init__(self, number, experiment, *, since, norm=None):
+        super().__init__(number, experiment)
         self.since, self.norm = since, norm
 
     def update(self, params, *, base_round, edge_round):
@@ -213,7 +213,7 @@ def overflowing(nodes, ues, **how):
     for edge in range(2):
         nodes.start_edge(edge)
     for ue in range(4):
-        learner = Overflowing(ue, nodes.experiment.spec.length, **how) if ue in ues else None
+        learner = Overflowing(ue, nodes.experiment, **how) if ue in ues else None
         nodes.start_ue(ue, learner=learner)
 
 

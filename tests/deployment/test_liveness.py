@@ -63,6 +63,7 @@ def test_an_edge_without_ues_says_so_and_nobody_waits_for_it(certificates):
         assert nodes.record.aggregated == (0, 1, 2)
 
 
+@pytest.mark.slow
 def test_a_ue_that_hung_for_a_while_is_let_in_again_when_it_answers(certificates):
     class Hanging(Tiny):
         hangs = False
@@ -76,7 +77,7 @@ def test_a_ue_that_hung_for_a_while_is_let_in_again_when_it_answers(certificates
         nodes.start_cloud()
         for edge in range(3):
             nodes.start_edge(edge)
-        hanging = Hanging(8, nodes.experiment.spec.length)
+        hanging = Hanging(8, nodes.experiment)
         for ue in range(9):
             nodes.start_ue(ue, learner=hanging if ue == 8 else None)
         nodes.play(3)

@@ -159,7 +159,8 @@ class Attendance:
     def patience_s(self, numbers: Iterable[int], limit_s: float, question: Question = "sketch") -> float:
         """How long to wait for these children from when they were asked: as learnt, never above the limit."""
         usual = self._usual[question]
-        waits = (usual.wait_s(number, has_missed=self._has_missed(number, question)) for number in numbers)
+        misses = {number: self._seat(number, question).misses.get(question, 0.0) for number in numbers}
+        waits = (usual.wait_s(number, has_missed=count > 0.0) for number, count in misses.items())
         return max((limit_s if wait_s is None else min(wait_s, limit_s) for wait_s in waits), default=0.0)
 
     def quorum_of(self, count: int) -> int:
@@ -183,6 +184,3 @@ class Attendance:
 
     def _seat(self, number: int, question: Question) -> _Seat:
         return self._seats[question].setdefault(number, _Seat())
-
-    def _has_missed(self, number: int, question: Question) -> bool:
-        return self._seat(number, question).misses.get(question, 0.0) > 0.0
