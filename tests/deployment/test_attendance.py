@@ -202,3 +202,11 @@ def test_whoever_is_complete_begins_at_once():
     book = Book()
     opening = Opening(book.kept, TimingSettings(), there=lambda: 4, expected=lambda: 4, resumed=lambda: False)
     assert not opening.is_early()
+
+
+def test_whoever_gets_the_slot_of_one_that_was_left_out_is_not_left_out():
+    book = Book()
+    book.strike(1, "it lied")
+    book.forget(1)
+    assert not book.is_left_out(1)
+    assert not book.left_out()

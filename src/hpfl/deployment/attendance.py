@@ -130,6 +130,7 @@ class Attendance:
         """Another child may sit here from now on; what the one before did is not held against it."""
         was_out = self.is_left_out(number)
         self._strikes.pop(number, None)
+        self._out.discard(number)
         for seats in self._seats.values():
             seats.pop(number, None)
         if was_out:
