@@ -1,11 +1,12 @@
 """What a round costs over the network: real processes on loopback with mutual TLS, UEs that do not train.
 
-    .venv/bin/python benchmarks/deployment.py [--json] [--only small|crowd|large] [--rounds 50] [--ues 1000]
+    .venv/bin/python benchmarks/deployment.py [--json] [--only small|crowd|mass|large] [--rounds 50] [--ues 1000]
 
-small   1 cloud, 2 edges, 4 UEs, 80k parameters: milliseconds per round            bar: 30 ms
+small   1 cloud, 2 edges, 4 UEs, 80k parameters: milliseconds per round            bar: 20 ms
 crowd   1 edge with 1,000 UE streams, 80k parameters: seconds until all are attached, seconds per round, and the
         edge's resident memory at its peak above the same edge with all streams attached and idle, and above
-        the edge before any stream                                                 bars: 10 s, 5 s, 150 MB, 150 MB
+        the edge before any stream                                                 bars: 10 s, 3 s, 120 MB, 120 MB
+mass    the same with four times as many UE streams: seconds per round, and memory  bars: 12 s, 480 MB
 large   1 cloud, 1 edge, 2 UEs, a model of 40 MB: seconds per round; it passes, in chunks of 1 MB
 
 A round is everything: model down both hops, sketches up, plan, orders down, updates up, aggregation. UEs answer with a
@@ -43,11 +44,13 @@ from hpfl.deployment.ue import Ue
 from hpfl.training.loop import train
 
 FIGURES = (
-    ("small", "round_ms", "1 cloud, 2 edges, 4 UEs, 80k parameters: a round", "ms", 30.0),
+    ("small", "round_ms", "1 cloud, 2 edges, 4 UEs, 80k parameters: a round", "ms", 20.0),
     ("crowd", "attach_s", "one edge, many UE streams: all attached", "s", 10.0),
-    ("crowd", "round_s", "one edge, many UE streams: a round", "s", 5.0),
-    ("crowd", "edge_memory_mb", "one edge, many UE streams: peak above attached and idle", "MB", 150.0),
-    ("crowd", "edge_memory_above_start_mb", "one edge, many UE streams: peak above its start", "MB", 150.0),
+    ("crowd", "round_s", "one edge, many UE streams: a round", "s", 3.0),
+    ("crowd", "edge_memory_mb", "one edge, many UE streams: peak above attached and idle", "MB", 120.0),
+    ("crowd", "edge_memory_above_start_mb", "one edge, many UE streams: peak above its start", "MB", 120.0),
+    ("mass", "round_s", "one edge, four times as many UE streams: a round", "s", 12.0),
+    ("mass", "edge_memory_above_start_mb", "one edge, four times as many: peak above its start", "MB", 480.0),
     ("large", "round_s", "40 MB model, 1 edge, 2 UEs: a round", "s", None),
 )
 FLAT_OUT = {"deadline_slack_s": 60.0, "gather_s": 120.0, "compute_s": 120.0, "retry_s": 0.5}
@@ -232,6 +235,8 @@ def rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         attach_s = attach_seconds(ues=options.ues, processes=1)
         crowd = measured("crowd", edges=1, ues=options.ues, rounds=5, processes=1, changes=[])
         found.append({**crowd, "attach_s": attach_s})
+    if options.only in {None, "mass"}:
+        found.append(measured("mass", edges=1, ues=4 * options.ues, rounds=3, processes=1, changes=[]))
     if options.only in {None, "large"}:
         model = ["learning.model=deployment:wide"]
         found.append(measured("large", edges=1, ues=2, rounds=4, processes=2, changes=model))
@@ -246,7 +251,7 @@ def rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=["small", "crowd", "large"])
+    parser.add_argument("--only", choices=["small", "crowd", "mass", "large"])
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--ues", type=int, default=1000)
     parser.add_argument("--edge", help=argparse.SUPPRESS)

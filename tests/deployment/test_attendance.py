@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpfl.deployment.attendance import Attendance
+from hpfl.deployment.opening import Opening
+from hpfl.deployment.settings import TimingSettings
 from hpfl.deployment.usual_seconds import Patience
 
 SECONDS = st.floats(0.0, 1e4)
@@ -178,3 +180,33 @@ def test_a_child_that_never_delivers_costs_at_most_a_tenth_of_the_time_after_its
 @pytest.mark.parametrize(("count", "wanted"), [(1, 1), (2, 1), (3, 2), (9, 5), (1000, 500)])
 def test_a_quorum_is_half_of_the_children_unless_set(count, wanted):
     assert Book().quorum_of(count) == wanted
+
+
+@pytest.mark.parametrize(("resumed", "begins_s"), [(True, 5.0), (False, 60.0)])
+def test_a_run_that_goes_on_begins_with_a_quorum_once_nobody_comes_or_goes_for_a_while(resumed, begins_s):
+    book, there = Book(), {0.0: 1, 2.0: 3, 3.0: 2}
+    opening = Opening(
+        book.kept,
+        TimingSettings(gather_s=60.0, settle_s=2.0),
+        there=lambda: there[max(at_s for at_s in there if at_s <= book.now_s)],
+        expected=lambda: 4,
+        resumed=lambda: resumed,
+    )
+    opening.start()
+    while opening.is_early():
+        book.now_s += 0.5
+    assert book.now_s == begins_s
+
+
+def test_whoever_is_complete_begins_at_once():
+    book = Book()
+    opening = Opening(book.kept, TimingSettings(), there=lambda: 4, expected=lambda: 4, resumed=lambda: False)
+    assert not opening.is_early()
+
+
+def test_whoever_gets_the_slot_of_one_that_was_left_out_is_not_left_out():
+    book = Book()
+    book.strike(1, "it lied")
+    book.forget(1)
+    assert not book.is_left_out(1)
+    assert not book.left_out()

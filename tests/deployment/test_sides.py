@@ -72,7 +72,7 @@ def test_a_ue_that_loses_its_edge_while_it_computes_computes_once(certificates):
     with Nodes(certificates, "network.edges=1", "planning.max_edges=1", tiny=True) as nodes:
         nodes.start_cloud()
         hub = nodes.start_edge(0).ues.hub
-        slow = Counting(0, nodes.experiment.spec.length)
+        slow = Counting(0, nodes.experiment)
         slow.delay_s = 2.0
         ue = nodes.start_ue(0, learner=slow)
         nodes.start_ue(1)

@@ -1,7 +1,7 @@
 """Who answers a parent's questions and how soon: how long children are waited for, and who is left out for a while."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -80,6 +80,7 @@ class Attendance:
         rounds: dict[int, _Seat] = {}
         self._seats: dict[Question, dict[int, _Seat]] = {"sketch": rounds, "update": rounds, "figures": {}}
         self._strikes: dict[int, int] = {}
+        self._out: set[int] = set()
 
     def took(self, number: int, seconds: float, question: Question = "sketch", *, alone_s: float = 0.0) -> None:
         """An answer came after so long, in time or late: later waits are learnt from it.
@@ -99,6 +100,8 @@ class Attendance:
         seat = self._seat(number, question)
         if seat.is_out and seat.probed:
             seat.let_in()
+            if question != "figures":
+                self._out.discard(number)
             self._tell("let in again", number, f"it answers ({question})")
         elif not seat.is_out:
             seat.forgive(question, self.clock())
@@ -120,12 +123,14 @@ class Attendance:
         for seat in (self._seat(number, "sketch"), self._seat(number, "figures")):
             seat.times_out = 0
             seat.leave_out(self.clock(), pause_s)
+        self._out.add(number)
         self._tell("left out", number, why)
 
     def forget(self, number: int) -> None:
         """Another child may sit here from now on; what the one before did is not held against it."""
         was_out = self.is_left_out(number)
         self._strikes.pop(number, None)
+        self._out.discard(number)
         for seats in self._seats.values():
             seats.pop(number, None)
         if was_out:
@@ -136,9 +141,9 @@ class Attendance:
         seat = self._seats[question].get(number)
         return seat is not None and seat.is_out
 
-    def left_out(self) -> set[int]:
+    def left_out(self) -> Set[int]:
         """Who is left out of rounds now."""
-        return {number for number, seat in self._seats["sketch"].items() if seat.is_out}
+        return self._out
 
     def is_due(self, number: int, question: Question = "sketch") -> bool:
         """Whether a child that is left out may be asked again, without waiting for it."""
@@ -155,7 +160,8 @@ class Attendance:
     def patience_s(self, numbers: Iterable[int], limit_s: float, question: Question = "sketch") -> float:
         """How long to wait for these children from when they were asked: as learnt, never above the limit."""
         usual = self._usual[question]
-        waits = (usual.wait_s(number, has_missed=self._has_missed(number, question)) for number in numbers)
+        misses = {number: self._seat(number, question).misses.get(question, 0.0) for number in numbers}
+        waits = (usual.wait_s(number, has_missed=count > 0.0) for number, count in misses.items())
         return max((limit_s if wait_s is None else min(wait_s, limit_s) for wait_s in waits), default=0.0)
 
     def quorum_of(self, count: int) -> int:
@@ -173,10 +179,9 @@ class Attendance:
     def _judge(self, number: int, seat: _Seat, question: Question, why: str) -> None:
         if seat.misses[question] >= _OUT_AT:
             seat.leave_out(self.clock(), max(_PRICE * seat.cost_s, self._rule.least_s))
+            if question != "figures":
+                self._out.add(number)
             self._tell("left out", number, why)
 
     def _seat(self, number: int, question: Question) -> _Seat:
         return self._seats[question].setdefault(number, _Seat())
-
-    def _has_missed(self, number: int, question: Question) -> bool:
-        return self._seat(number, question).misses.get(question, 0.0) > 0.0

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from hpfl.deployment.checks import check_same_model
@@ -38,22 +39,24 @@ class Collecting:
     async def run(self, asking: Mapping[int, Coroutine[Any, Any, None]], within_s: float) -> None:
         """Ask everybody, side by side; close when all have answered, are not worth waiting for, or the time is over."""
         tasks = {number: asyncio.ensure_future(one) for number, one in asking.items()}
-        for task in tasks.values():
-            task.add_done_callback(lambda _: self._changed.set())
+        owing = set(tasks)
 
-        def owing() -> list[int]:
-            return [number for number, task in tasks.items() if not task.done()]
+        def settled(number: int, _: object) -> None:
+            owing.discard(number)
+            self._changed.set()
 
+        for number, task in tasks.items():
+            task.add_done_callback(partial(settled, number))
         try:
-            await until(lambda: self._is_over(owing(), len(tasks)), self._changed, within_s)
-            self._roll.close(owing(), len(tasks))
+            await until(lambda: self._is_over(owing, len(tasks)), self._changed, within_s)
+            self._roll.close(owing, len(tasks))
         finally:
             self.close()
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
-    def _is_over(self, owing: list[int], count: int) -> bool:
+    def _is_over(self, owing: set[int], count: int) -> bool:
         return not owing or self._roll.is_over(owing, count)
 
     def check(self, tag: Tag, number: int) -> None:

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,6 @@ class Edge:
         self._coder = Coder.of(experiment, BY_EDGE, settings.number, settings.state)
         self._finished: Finished | None = None
         self._collected_s = 0.0
-        self._say_vacant: Callable[[], None] = _nothing
 
     async def start(self) -> int:
         """Listen for UEs; the port."""
@@ -90,14 +88,13 @@ class Edge:
 
     def attached(self) -> None:
         """Ask for the global model as long as there are visitors; say again that no UE is here, where none is."""
-        self._say_vacant()
+        self.ues.told_vacant = False
         self.up.link.background.start("visits", self._pass_on_visits())
 
     def turned(self) -> None:
         """Stop collecting for the model before; what came is of no use."""
         self.up.uploads.cancel()
         self._base = self._finished = None
-        self._say_vacant = _nothing
 
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Let the UEs compute on a new model; the mean of their sketches, once there is a UE that computes."""
@@ -105,13 +102,9 @@ class Edge:
         def vacant(nobody: bool) -> None:
             code: Code = "empty" if nobody else "late"
             why = "UEs that compute are missing" if nobody else "UEs have come and compute"
-            saying = partial(self.up.link.decline, tag, code, why)
-            self._say_vacant = (lambda: background.start("vacant", saying())) if nobody else _nothing
-            background.start("vacant", saying())
+            self.up.link.background.start("vacant", self.up.link.decline(tag, code, why))
 
-        background = self.up.link.background
         sketches = await self.ues.sketched(tag, vector, vacant=vacant)
-        self._say_vacant = _nothing
         if not sketches:
             raise RefusedError("nonfinite", "no UE computes a usable update on that model")
         values, weight = mean_sketch(sketches.values())
@@ -211,7 +204,3 @@ class Edge:
             with suppress(TimeoutError):  # the answer may be lost: ask again while somebody waits
                 async with asyncio.timeout(self._settings.timing.retry_s):
                     await ways.visited.wait()
-
-
-def _nothing() -> None:
-    """What an edge with UEs says of having none."""

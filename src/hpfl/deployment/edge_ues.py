@@ -42,6 +42,7 @@ class EdgeUes:
         self.ways = FromUes(experiment, len(roster.slots))
         self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots, share=SOONER)
         self.hub = self.side.hub
+        self.told_vacant = False
         self._timing = settings.timing
 
     async def sketched(
@@ -56,14 +57,12 @@ class EdgeUes:
         gathering = side.gathering = Gathering(own)
         side.run, side.model = tag.run, NamedModel(own, vector)
         side.sketches.restart()
-        told = False
 
         def complete() -> bool:
-            nonlocal told
             done = self._complete(gathering, only)
-            if only is None and not done and self._is_vacant() != told:
-                told = not told
-                vacant(told)
+            if only is None and not done and self._is_vacant() != self.told_vacant:
+                self.told_vacant = not self.told_vacant
+                vacant(self.told_vacant)
             return done
 
         while True:
@@ -76,6 +75,7 @@ class EdgeUes:
             side.sketches.close(owing, len(side.waited_for() if only is None else only & side.waited_for()))
             held = {ue: gathering.held[ue].sketch for ue in sorted(gathering.held.keys() - side.attendance.left_out())}
             if done or held or only is not None:  # whoever has not computed by now is left out
+                self.told_vacant = False  # the sketch says so
                 return self.ways.trusted(held)
 
     def _is_vacant(self) -> bool:

@@ -171,14 +171,10 @@ class ParentSide:
                 await answer
 
         await collecting.run({number: one(number) for number in orders}, within_s)
-        missing = sorted(orders.keys() - collecting.seconds.keys())
+        missing = sorted(orders.keys() - collecting.seconds.keys())[:20]
         if missing:
-            log(
-                f"went on without some {self._ways.children_are}",
-                level=logging.WARNING,
-                round=tags[missing[0]].round,
-                missing=missing[:20],
-            )
+            some, number = f"some {self._ways.children_are}", tags[missing[0]].round
+            log(f"went on without {some}", level=logging.WARNING, round=number, missing=missing)
         return collecting.seconds
 
     async def evaluate(
