@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from deployment_nodes import _SCRIPT, Certificates, Tiny, audit_script
+from deployment_nodes import _SCRIPT, Certificates, audit_script
 from test_watched_cloud import Deployed
 
 from damage import struck
@@ -36,7 +36,7 @@ class Struck(Deployed):
     def start_all(self):
         for number in range(2):
             self.start_edge(number)
-            self.start_ue(number, learner=Tiny(number, self.experiment))
+            self.start_ue(number)
 
     def run(self, *watchers, stop=None):
         def listening(port):

@@ -38,7 +38,7 @@ class Deployed(Nodes):
             for edge in range(2):
                 self.start_edge(edge)
             for ue in range(6):
-                self.start_ue(ue, learner=learner and learner(ue, self.experiment.spec.length))
+                self.start_ue(ue, learner=learner and learner(ue, self.experiment))
 
         return run_cloud(self.cloud_settings, stop=stop or Stop(), listening=listening, watchers=watchers)
 
