@@ -43,7 +43,14 @@ SMALL = [
     "planning.staleness_bound=3",
     "training.rounds=3",
 ]
-QUICK = {"gather_s": 20.0, "compute_s": 20.0, "deadline_slack_s": 3.0, "evaluate_s": 20.0, "retry_s": 0.3}
+QUICK = {
+    "gather_s": 20.0,
+    "compute_s": 20.0,
+    "deadline_slack_s": 3.0,
+    "evaluate_s": 20.0,
+    "retry_s": 0.3,
+    "least_wait_s": 5.0,
+}
 
 
 class Certificates:
