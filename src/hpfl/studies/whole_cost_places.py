@@ -103,7 +103,7 @@ _CIFAR10 = CostPlace(
     steps=(0.06, 0.12, 0.24, 0.48),
     codecs=("32 bits", "ternary", "top 1 %"),
     sizes=(1, 4, ALL),
-    limits=Limits(development_s=20.0, fixed_s=15.0, longest_s=100.0, published_s=900.0),
+    limits=Limits(development_s=35.0, fixed_s=30.0, longest_s=100.0, published_s=900.0),
     rounds=300,
     every=2,
     rivals_hear=("scheduled",),
