@@ -87,7 +87,7 @@ def coding_errors(sending: Sending, streams: Streams, *, backhaul: bool) -> tupl
     """
     if all(chain.is_identity for chain in sending.codings):
         return ()
-    usual = Foretold(sending.codings, sending.travelling, streams, backhaul).usual(sending)
+    usual = Foretold(sending.codings, sending.travelling, streams, backhaul).usual_errors(sending)
     each = zip(sending.codings, usual, strict=True)
     return tuple(
         error / max(1.0 - error, _LEAST_KEPT) if chain.feeds_back else error / (1.0 + error) for chain, error in each

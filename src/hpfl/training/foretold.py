@@ -50,13 +50,17 @@ class Foretold:
 
     def usual(self, sending: Sending) -> tuple[float, ...]:
         """What each chain adds to normal numbers, over their squared norm: a guess before anybody has computed."""
+        found = self.usual_errors(sending)
+        return tuple(one if drawn else 0.0 for one, drawn in zip(found, self._random, strict=True))
+
+    def usual_errors(self, sending: Sending) -> tuple[float, ...]:
+        """What of normal numbers does not arrive as it is, over their squared norm, also if it comes later."""
         n = num_travelling(sending.method, sending.spec)
         draws = Draws(self.streams, 0, np.zeros(1, np.int64), torch.device("cpu"), "codec/usual")
         numbers = draws.normal(n)
         kept = [numbers.new_zeros(1, chain.numbers_kept(n)) for chain in self.chains]
         found = [float(chain.variance(numbers, row, draws)[0]) for chain, row in zip(self.chains, kept, strict=True)]
-        squared = float(numbers.square().sum())
-        return tuple(one / squared if drawn else 0.0 for one, drawn in zip(found, self._random, strict=True))
+        return tuple(one / float(numbers.square().sum()) for one in found)
 
     @property
     def _random(self) -> BoolArray:
