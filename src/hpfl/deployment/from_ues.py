@@ -69,7 +69,7 @@ class FromUes:
         work = self._experiment
         largest = work.sketches.largest(work.bounds.update_norm)
         checked = check_sketch(sketch, width=work.sketch_width, largest=largest, codings=len(work.foretold))
-        self._check_samples(checked.weight, checked.num_samples, child.hello.num_samples)
+        _check_samples(work, checked.weight, checked.num_samples, child.hello.num_samples)
         return checked
 
     def trusted(self, sketches: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
@@ -81,21 +81,12 @@ class FromUes:
                 what = "scaled down" if scale else "left out of this model"
                 log(what, level=logging.WARNING, ue=ue, norm=round(sketches[ue].norm, 6), bound=round(bound, 6))
         chosen = {ue: sketches[ue].scaled(scale) for ue, scale in scales.items() if scale}
-        return dict(zip(chosen, self._weighed(list(chosen.values())), strict=True))
-
-    def _weighed(self, sketches: list[CheckedSketch]) -> list[CheckedSketch]:
-        declared, bounds = (
-            np.array([sketch.num_samples for sketch in sketches], dtype=np.int64),
-            self._experiment.bounds,
-        )
-        each = counted(declared, share=bounds.share, ratio=bounds.sample_ratio).tolist()
-        weigh = self._experiment.weight
-        return [replace(one, num_counted=n, weight=weigh(n)) for one, n in zip(sketches, each, strict=True)]
+        return dict(zip(chosen, _weighed(list(chosen.values()), self._experiment), strict=True))
 
     def accept(self, side: ParentSide, number: int, arrival: Arrival) -> None:
         """Add a UE's update if it is sound and the one that was announced, with the samples that were."""
         announced = self._announced[number]
-        self._check_samples(arrival.begin.weight, int(arrival.begin.num_samples), announced.num_samples)
+        _check_samples(self._experiment, arrival.begin.weight, int(arrival.begin.num_samples), announced.num_samples)
         update = self._experiment.updates.from_ue(arrival, self._coding)
         squared = check_update(update, self._experiment.bounds)
         if announced.scale != 1.0:
@@ -138,8 +129,15 @@ class FromUes:
         """A UE speaks for itself."""
         return {number}
 
-    def _check_samples(self, weight: float, came: int, declared: int) -> None:
-        if came != declared:
-            raise RefusedError("samples", f"{came} samples came with a message, declared were {declared}")
-        wanted = self._experiment.weight(declared)
-        check_weight(weight, declared, wanted=wanted, bounds=self._experiment.bounds)
+
+def _weighed(sketches: list[CheckedSketch], work: SharedWork) -> list[CheckedSketch]:
+    """Sketches with the samples that count of those declared, and the weights that follow."""
+    declared, bounds = np.array([sketch.num_samples for sketch in sketches], dtype=np.int64), work.bounds
+    each = counted(declared, share=bounds.share, ratio=bounds.sample_ratio).tolist()
+    return [replace(one, num_counted=n, weight=work.weight(n)) for one, n in zip(sketches, each, strict=True)]
+
+
+def _check_samples(work: SharedWork, weight: float, came: int, declared: int) -> None:
+    if came != declared:
+        raise RefusedError("samples", f"{came} samples came with a message, declared were {declared}")
+    check_weight(weight, declared, wanted=work.weight(declared), bounds=work.bounds)
