@@ -17,6 +17,7 @@ import hpfl
 from hpfl.deployment.local import LocalOptions, Supervisor, lay_out
 
 TIMING = {"gather_s": 600.0, "compute_s": 100.0, "deadline_slack_s": 60.0, "retry_s": 0.1, "evaluate_s": 60.0}
+TIMING |= {"least_wait_s": 100.0, "settle_s": 30.0}  # whoever is killed is waited for
 
 
 def main() -> None:
