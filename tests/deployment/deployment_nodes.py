@@ -273,6 +273,9 @@ class Proxy:
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            for writer in self._writers:
+                writer.transport.abort()
+            await asyncio.sleep(0.02)  # transports close when the loop has its next turn
 
         self._loop.run(end(), 5)
 
@@ -280,8 +283,13 @@ class Proxy:
         if self._cut:
             writer.transport.abort()
             return
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers |= {writer, back}
+        self._writers.add(writer)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:  # nobody is there
+            writer.transport.abort()
+            return
+        self._writers.add(back)
         pumps = [asyncio.ensure_future(self._pump(reader, back)), asyncio.ensure_future(self._pump(there, writer))]
         self._tasks |= set(pumps)
         await asyncio.gather(*pumps, return_exceptions=True)
