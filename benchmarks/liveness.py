@@ -4,10 +4,14 @@
 withholds or trickles its update, answers ever later, or is an edge without UEs. The first three rounds are not counted.
 """
 
+import argparse
+import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "deployment"))
 
@@ -19,7 +23,7 @@ from deployment_nodes import Certificates, Nodes  # noqa: E402
 from laggards import with_laggard  # noqa: E402
 
 NINE = ("training.rounds=100000", "network.edges=3", "network.ues_per_edge=3", "planning.max_edges=3")
-FIRST, ROUNDS = 3, 200
+FIRST, ROUNDS, BAR = 3, 200, 1.5
 LAGGARDS = {"mute": {}, "withholds": {}, "trickles": {}, "drags": {"delay_s": 0.5}, "dead": {}}
 
 
@@ -37,16 +41,29 @@ def seconds_with(certificates: Certificates, how: str, rounds: int) -> tuple[flo
     return first - began, (done - first) / rounds
 
 
-def main(rounds: int = ROUNDS) -> None:
-    """A table: the laggard, its first three rounds, milliseconds of a later round, and that over an honest one."""
+def rows(rounds: int) -> Iterator[dict[str, Any]]:
+    """One row for each laggard: a later round of it over an honest one, measured just before."""
     with tempfile.TemporaryDirectory() as folder:
         certificates = Certificates(Path(folder))
         for how in LAGGARDS:
-            _, honest_s = seconds_with(certificates, "honest", rounds)  # each time anew: the machine has other work
+            _, honest_s = seconds_with(certificates, "honest", rounds)
             first_s, each_s = seconds_with(certificates, how, rounds)
-            times = f"then {1e3 * each_s:7.1f} ms, honest {1e3 * honest_s:7.1f} ms   {each_s / honest_s:5.2f} x"
-            print(f"{how:10s} first {first_s:6.2f} s   {times}", flush=True)
+            ratio = each_s / honest_s
+            row = {"work": f"one child of nine: {how}", "value": ratio, "unit": "x", "bar": BAR, "ok": ratio <= BAR}
+            yield {**row, "first_s": first_s, "round_ms": 1e3 * each_s, "honest_ms": 1e3 * honest_s}
+
+
+def main() -> None:
+    """A table, or JSON lines."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    for row in rows(options.rounds):
+        times = f"first {row['first_s']:6.2f} s, then {row['round_ms']:7.1f} ms, honest {row['honest_ms']:7.1f} ms"
+        verdict = f"{row['value']:5.2f} x   bar {BAR} x, {'met' if row['ok'] else 'MISSED'}"
+        print(json.dumps(row) if options.json else f"{row['work']:30s} {times}   {verdict}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    main()

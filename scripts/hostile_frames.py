@@ -36,7 +36,7 @@ from hpfl.deployment import tier_pb2 as pb  # noqa: E402
 from hpfl.deployment.local import LocalOptions, Supervisor, lay_out  # noqa: E402
 from hpfl.deployment.node import SharedWork  # noqa: E402
 from hpfl.deployment.security import (  # noqa: E402
-    client_credentials,
+    channel_credentials,
     client_options,
     read_files,
     server_credentials,
@@ -206,7 +206,7 @@ class Hostile:
     async def attack_parent(self, address, name, until_s):
         """Stream after stream, honest for a while or not at all, until the time is over."""
         options = client_options(self.settings.limits, server=name)
-        credentials = client_credentials(self.settings.tls)
+        credentials = channel_credentials(read_files(self.settings.tls))
         self.up.saw(self.hello())
         while time.monotonic() < until_s:
             async with grpc.aio.secure_channel(address, credentials, options=options) as channel:

@@ -266,10 +266,15 @@ class Proxy:
         self._cut = False
 
     def close(self):
+        """Listen no more, then cut: who is cut off comes again at once, and asyncio leaks what it accepts meanwhile."""
+
+        async def stop_listening():
+            self._server.close()
+
+        self._loop.run(stop_listening(), 5)
         self.cut()
 
         async def end():
-            self._server.close()
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)

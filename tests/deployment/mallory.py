@@ -7,7 +7,7 @@ import numpy as np
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.inbox import Inbox
-from hpfl.deployment.security import client_credentials, client_options
+from hpfl.deployment.security import channel_credentials, client_options, read_files
 from hpfl.deployment.wire import METHOD, VERSION, Arrival, Tag, encode, numbers, vector_frames
 
 
@@ -31,7 +31,7 @@ class Mallory:
             for key, value in client_options(self.settings.limits, server=self.server)
         ]
         self.channel = grpc.aio.secure_channel(
-            address or self.settings.edge, client_credentials(self.tls), options=options
+            address or self.settings.edge, channel_credentials(read_files(self.tls)), options=options
         )
         self.call = self.channel.stream_stream(METHOD)()
         self.inbox = Inbox(lambda tag, begin: self.spec)

@@ -334,10 +334,10 @@ def test_a_key_that_others_can_read_is_refused(certificates, tmp_path):
     loose = tmp_path / "loose.key"
     loose.write_bytes(Path(tls.private_key).read_bytes())
     loose.chmod(0o644)
-    from hpfl.deployment.security import client_credentials
+    from hpfl.deployment.security import read_files
 
     with pytest.raises(SettingsError, match="chmod 600"):
-        client_credentials(TlsSettings(ca=tls.ca, certificate=tls.certificate, private_key=str(loose)))
+        read_files(TlsSettings(ca=tls.ca, certificate=tls.certificate, private_key=str(loose)))
 
 
 def _answer(context, plain):

@@ -13,14 +13,13 @@ from hpfl.deployment.health import host_and_port
 from hpfl.deployment.identity import ANNOUNCED_S, check_own_certificate
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
+from hpfl.deployment.open_files import KEPT_FILES
 from hpfl.deployment.own_data import OwnData, own_data
 from hpfl.deployment.parent_check import checked_parent
 from hpfl.deployment.security import read_files
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, SettingsError, UeNodeSettings
 from hpfl.learning.check import check_model
 
-_OWN_FILES = 64
-"""File descriptors that a node needs besides one for each connection."""
 _TRIED_SAMPLES = 4
 
 
@@ -180,9 +179,9 @@ def _room(settings: CloudNodeSettings | EdgeNodeSettings, found: _Found) -> str:
         raise SettingsError(
             f"limits.connections is {settings.limits.connections}; {children} children are on the roster: raise it"
         )
-    if files < children + _OWN_FILES:
+    if files < children + KEPT_FILES:
         raise SettingsError(
-            f"{files} files may be open; {children} children need {children + _OWN_FILES}: raise `ulimit -Hn`, or "
+            f"{files} files may be open; {children} children need {children + KEPT_FILES}: raise `ulimit -Hn`, or "
             "LimitNOFILE in the unit"
         )
     return f"{children} children on the roster, {files} files may be open"

@@ -7,7 +7,7 @@ from pathlib import Path
 from hpfl.deployment.logs import log
 from hpfl.deployment.settings import LimitSettings
 
-_KEPT = 64
+KEPT_FILES = 64
 """Left to everything else: checkpoints, logs, the way up, and whatever gRPC opens."""
 
 
@@ -17,7 +17,7 @@ def connections_for(num_children: int, limits: LimitSettings) -> int:
     At that number newcomers are turned away at once. Without it gRPC would try to take them in, again and again.
     """
     allowed = _raised()
-    most = max(min(limits.connections, allowed - _open_now() - _KEPT), 1)
+    most = max(min(limits.connections, allowed - _open_now() - KEPT_FILES), 1)
     if num_children > most:
         log(
             "fewer connections than children",

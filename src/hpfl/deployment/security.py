@@ -48,13 +48,8 @@ def _server_configuration(files: TlsFiles) -> Any:
     return grpc.ssl_server_certificate_configuration([(files.key, files.certificate)], root_certificates=files.ca)
 
 
-def client_credentials(tls: TlsSettings) -> Any:
-    """Trust the deployment's own authorities and nobody else's; show our certificate."""
-    return channel_credentials(read_files(tls))
-
-
 def channel_credentials(files: TlsFiles) -> Any:
-    """The same with files that have been read."""
+    """Trust the deployment's own authorities and nobody else's; show our certificate."""
     return grpc.ssl_channel_credentials(
         root_certificates=files.ca, private_key=files.key, certificate_chain=files.certificate
     )
