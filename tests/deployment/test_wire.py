@@ -1,8 +1,10 @@
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -203,3 +205,50 @@ def test_every_message_of_the_protocol_is_spoken():
     """A message nobody makes would be a part of the protocol for nothing."""
     code = "".join(path.read_text() for path in Path(wire.__file__).parent.glob("*.py"))
     assert set(pb.DESCRIPTOR.message_types_by_name) == set(re.findall(r"pb\.([A-Z][a-z]\w*)\(", code)) | {"Frame"}
+
+
+def _as_written(text):
+    """Fields by message, and numbers by enum, as a `.proto` file says: (name, number, kind, type)."""
+    text = re.sub(r"//[^\n]*", "", text)
+    text = re.sub(r"oneof \w+ \{([^}]*)\}", r"\1", text)
+    messages, enums = {}, {}
+    for kind, name, body in re.findall(r"(message|enum) (\w+) \{([^}]*)\}", text):
+        if kind == "enum":
+            enums[name] = {value: int(number) for value, number in re.findall(r"(\w+) = (\d+);", body)}
+        else:
+            fields = re.findall(r"(?:(repeated|optional) )?(\w+) (\w+) = (\d+)", body)
+            messages[name] = {(field, int(number), often, of) for often, of, field, number in fields}
+    return messages, enums
+
+
+def _as_compiled(descriptor):
+    def type_of(field):
+        kind = field.message_type or field.enum_type
+        return kind.name if kind else FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
+
+    def often(field):
+        alone = field.containing_oneof is not None and field.containing_oneof.name.startswith("_")
+        return "repeated" if field.is_repeated else "optional" if alone else ""
+
+    messages = {
+        name: {(field.name, field.number, often(field), type_of(field)) for field in message.fields}
+        for name, message in descriptor.message_types_by_name.items()
+    }
+    enums = {
+        name: {value.name: value.number for value in enum.values}
+        for name, enum in descriptor.enum_types_by_name.items()
+    }
+    return messages, enums
+
+
+def test_the_messages_code_says_what_its_source_says():
+    source = Path(pb.__file__).with_name("tier.proto").read_text(encoding="utf-8")
+    assert _as_compiled(pb.DESCRIPTOR) == _as_written(source)
+
+
+def test_the_messages_code_was_made_by_the_oldest_protobuf_that_is_asked_for():
+    generated = Path(pb.__file__).read_text(encoding="utf-8")
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    made = re.search(r"^# Protobuf Python Version: ([\d.]+)$", generated, re.MULTILINE).group(1)
+    wanted = [one for one in project["project"]["optional-dependencies"]["deploy"] if one.startswith("protobuf")]
+    assert wanted == [f"protobuf>={made},<{int(made.split('.')[0]) + 2}"]
