@@ -9,10 +9,8 @@ from typing import Any
 from hpfl.deployment.attendance import Attendance
 from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.hub import Child
+from hpfl.deployment.learnt_seconds import LearntSeconds
 from hpfl.deployment.refusal import LIES, RefusedError
-
-_UNSEEN_S = 120.0
-"""The most that is believed of seconds that a parent has not seen: of a child that was there before, or its parent."""
 
 
 @contextmanager
@@ -27,9 +25,12 @@ def struck(attendance: Attendance, number: int, changed: asyncio.Event) -> Itera
         raise
 
 
-def believed(check: Callable[[Child, Any], CheckedSketch], child: Child, message: Any) -> CheckedSketch:
-    """A child's sketch, checked; it took no longer than the child has had for it, whatever it says."""
+def believed(
+    check: Callable[[Child, Any], CheckedSketch], child: Child, message: Any, learnt: LearntSeconds
+) -> CheckedSketch:
+    """A child's sketch, checked; how long it was computed is what the parent has learnt, whatever the child says."""
     sketch = check(child, message)
-    if not child.handed_s:
-        return replace(sketch, took_s=min(sketch.took_s, _UNSEEN_S))
-    return replace(sketch, took_s=min(sketch.took_s, asyncio.get_running_loop().time() - child.handed_s))
+    if child.handed_s:
+        waited_s = asyncio.get_running_loop().time() - child.handed_s
+        learnt.heard(child.number, waited_s, claimed_s=sketch.took_s)
+    return replace(sketch, took_s=learnt.of(child.number, claimed_s=sketch.took_s))

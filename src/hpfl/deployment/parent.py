@@ -15,6 +15,7 @@ from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.kept_attendance import kept_attendance
+from hpfl.deployment.learnt_seconds import LearntSeconds
 from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep, StepLog, step_frames
 from hpfl.deployment.named_model import NamedModel, model_of
@@ -91,7 +92,7 @@ class ParentSide:
         self.model: NamedModel | None = None
         self.steps = StepLog(experiment.spec)
         self.sent: dict[int, Child] = {}
-        self.gathering = Gathering()
+        self.gathering, self.learnt = Gathering(), LearntSeconds()
         self._accept = partial(ways.accept, self)
         self.collecting = Collecting({}, self._accept, RollCall(self.attendance, "update", limit_s=0.0))
         self.evaluating: Evaluating | None = None
@@ -215,7 +216,7 @@ class ParentSide:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
         with struck(self.attendance, number, self.gathering.changed):
-            sketch = believed(self._ways.checked, child, hello.sketch)
+            sketch = believed(self._ways.checked, child, hello.sketch, self.learnt)
         child.model = model_of(tag)
         self.gathering.take(number, self.gathering.held.get(number) or Held(tag, sketch))
         return tag.by(self.name)
@@ -231,7 +232,7 @@ class ParentSide:
             return
         self.sent.pop(child.number, None)
         self.collecting.give_up(child.number)
-        for book in (self.gathering, self.attendance) if child.shut_out else ():
+        for book in (self.gathering, self.attendance, self.learnt) if child.shut_out else ():
             book.forget(child.number)
         for waiting in (self.gathering, self.evaluating):
             if waiting is not None:
@@ -261,7 +262,8 @@ class ParentSide:
                     self.sketches.heard(child.number)
                 self.gathering.check(child.number, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
-                    self.gathering.take(child.number, Held(tag, believed(self._ways.checked, child, frame.sketch)))
+                    sketch = believed(self._ways.checked, child, frame.sketch, self.learnt)
+                self.gathering.take(child.number, Held(tag, sketch))
                 child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
@@ -281,6 +283,7 @@ class ParentSide:
                 self.gathering.give_up(child.number)
         elif code == "late" and about_current:
             self.sketches.renew(child.number)
+            child.handed_s = asyncio.get_running_loop().time()
             self.gathering.expects(child.number)
         elif self.collecting.awaits(tag, child.number):
             self.collecting.give_up(child.number)

@@ -1,0 +1,55 @@
+"""How long children take to compute, learnt from when their answers came; what they say themselves is a first guess."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median, median_low
+
+_LAST = 5
+"""Answers of a child that are looked at: their median forgets the first one, which often is slow, after three."""
+_UNSEEN_S = 120.0
+"""The most that is believed of seconds that nobody here has seen: of a child that was there before its parent was."""
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """One child's last answers: seconds from the model's leaving to the answer, and those of them that it disowns."""
+
+    took_s: deque[float] = field(default_factory=lambda: deque(maxlen=_LAST))
+    beyond_s: deque[float] = field(default_factory=lambda: deque(maxlen=_LAST))
+
+
+class LearntSeconds:
+    """By child, seconds of computing: a median of what its answers took, less what the way there and back takes.
+
+    What the way takes is what most children leave over of it when they say how long they have computed. So no single
+    child decides it, and where there is only one, nothing is taken off.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[int, _Answers] = {}
+        self._way_s, self._until_next = 0.0, 0
+
+    def heard(self, number: int, took_s: float, *, claimed_s: float) -> None:
+        """An answer came so long after the model left, and says that computing took `claimed_s` of it."""
+        answers, took_s = self._answers.setdefault(number, _Answers()), max(took_s, 0.0)
+        answers.took_s.append(took_s)
+        answers.beyond_s.append(took_s - min(claimed_s, took_s))
+        self._until_next -= 1
+        if self._until_next <= 0:  # a few times a round: thousands of children need not sort each other's for each
+            self._way_s, self._until_next = self._ways_s(), len(self._answers) // 4
+
+    def of(self, number: int, *, claimed_s: float) -> float:
+        """Seconds that a child computes; of one that has never been measured what it claims, up to the others'."""
+        if number in self._answers:
+            return max(median(self._answers[number].took_s) - self._way_s, 0.0)
+        seen_s = (median(answers.took_s) for answers in self._answers.values())
+        return min(claimed_s, max(seen_s, default=_UNSEEN_S))
+
+    def forget(self, number: int) -> None:
+        """Another child may sit here from now on."""
+        self._answers.pop(number, None)
+
+    def _ways_s(self) -> float:
+        if len(self._answers) < 2:
+            return 0.0
+        return median_low(median(answers.beyond_s) for answers in self._answers.values())
