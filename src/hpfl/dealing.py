@@ -11,7 +11,7 @@ from hpfl.config.fields import distribution
 from hpfl.data.dataset import Dataset, Owners
 from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
-from hpfl.data.sources import is_registered
+from hpfl.data.sources import described, is_registered
 from hpfl.network.distributions import whole_numbers
 from hpfl.rng import Streams
 
@@ -93,6 +93,14 @@ def deal(config: Experiment, dataset: Dataset, streams: Streams) -> Dealt:
         tests=f"{config.evaluation.test_samples} of the data set's test samples per UE, drawn in the proportions of "
         "its training labels; UEs may share them",
     )
+
+
+def most_dealt(config: Experiment) -> int:
+    """No UE is dealt more training samples than this; where samples have owners, all there are."""
+    data = config.data
+    if not is_registered(data.dataset):
+        return described(data.dataset, data.options("dataset")).num_train
+    return int(np.rint(distribution(data.samples_per_ue).highest))
 
 
 def _owned(dataset: Dataset, owners: Owners, streams: Streams) -> Dealt:

@@ -155,7 +155,7 @@ def test_an_edge_whose_update_is_not_the_one_announced_is_refused(certificates):
 
 def test_ten_million_samples_that_are_not_there_are_at_most_half_of_the_mean(certificates):
     weighed = (*THREE, "training.weighting=samples")
-    with Nodes(certificates, *weighed, tiny=True, timing=QUICK) as nodes:
+    with Nodes(certificates, *weighed, tiny=True, timing=QUICK, limits={"num_samples": 10_000_000}) as nodes:
         nodes.start_cloud()
         nodes.start_edge(0)
         for ue in range(3):

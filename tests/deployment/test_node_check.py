@@ -1,9 +1,13 @@
 """`hpfl cloud|edge|ue FILE --check` finds what would go wrong, says what to do, and starts nothing."""
 
+import asyncio
 import datetime
 import json
+import re
 import shutil
 import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,8 +16,11 @@ from typer.testing import CliRunner
 
 import hpfl
 from hpfl.cli import app
+from hpfl.data.dataset import DatasetError
 from hpfl.deployment.certificates import issue, load_authority
 from hpfl.deployment.local import LocalOptions, lay_out
+from hpfl.deployment.processes import run_ue
+from hpfl.deployment.settings import UeNodeSettings, read_settings
 
 
 @pytest.fixture
@@ -152,6 +159,54 @@ def test_a_model_of_ones_own_that_is_not_found_names_pythonpath_and_data_of_anot
     found = wrong(checked(node))
     assert any("PYTHONPATH" in told for told in found.values())
     assert found["data"].startswith("not looked at")
+
+
+OWN = {
+    "inputs": np.zeros((6, 1, 28, 28), np.float32),
+    "targets": np.arange(6),
+    "test_inputs": np.zeros((3, 1, 28, 28), np.float32),
+    "test_targets": np.arange(3),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "wanted"),
+    [
+        ("inputs", np.zeros((6, 5), np.float32), "training part: inputs of shape (5,) and type float32 came, wanted"),
+        ("test_inputs", np.zeros((3, 2, 8), np.float32), "test part: inputs of shape (2, 8) and type float32 came"),
+        (
+            "targets",
+            np.arange(6) + 7,
+            "targets of shape () and type int64 from 7 to 12 came, wanted what a model of 10",
+        ),
+        ("test_targets", np.arange(3) - 2, "test part: targets of shape () and type int64 from -2 to 0 came"),
+        ("targets", np.zeros(6, np.float32), "training part: targets of shape () and type float32 from 0 to 0 came"),
+        ("inputs", np.array(["a", "b"] * 3), "inputs has the type <U1; wanted real numbers"),
+        ("inputs", np.zeros((6, 5), np.complex64), "inputs has the type torch.complex64"),
+    ],
+)
+def test_a_ue_whose_own_data_do_not_fit_ends_before_it_connects(laid, tmp_path, name, array, wanted):
+    data = tmp_path / "data"
+    data.mkdir()
+    for one, fitting in OWN.items():
+        np.save(data / f"{one}.npy", array if one == name else fitting)
+    settings = read_settings(UeNodeSettings, laid["ue-0"].file).model_copy(update={"data": str(data)})
+    with pytest.raises(DatasetError, match=re.escape(wanted)):
+        asyncio.run(run_ue(settings))
+
+
+def test_a_plain_start_with_data_of_another_shape_ends_with_status_2_and_one_sentence(laid, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    for one, array in {**OWN, "inputs": np.zeros((6, 5), np.float32)}.items():
+        np.save(data / f"{one}.npy", array)
+    laid["ue-0"].file.write_text(f'data = "{data}"\n{laid["ue-0"].file.read_text()}')
+    command = [sys.executable, "-c", "from hpfl.cli import main; main()", "ue", str(laid["ue-0"].file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if line.startswith("hpfl: ")]
+    assert len(said) == 1
+    assert "inputs of shape (5,) and type float32 came, wanted shape (1, 28, 28) (input_shape)" in said[0]
 
 
 def test_a_number_or_roster_beyond_the_experiment_is_told(laid):

@@ -47,9 +47,14 @@ class FromUes:
         return self._experiment.updates.ue_spec(self._coding)
 
     def admit(self, child: Child) -> None:
-        """Whoever has a credible number of samples."""
-        if not 1 <= child.hello.num_samples <= self._experiment.bounds.num_samples:
-            raise RefusedError("samples", f"{child.hello.num_samples} samples are declared")
+        """Whoever has a credible number of samples; those of a visitor count nowhere."""
+        declared, most = child.hello.num_samples, self._experiment.bounds.num_samples
+        if not child.hello.visitor and not 1 <= declared <= most:
+            raise RefusedError(
+                "samples",
+                f"{child.name} declares {declared} samples, wanted 1 to {most}: the most that the experiment deals to "
+                "a UE, or limits.num_samples at edges and cloud, where UEs have data of their own",
+            )
 
     def attached(self, side: ParentSide, child: Child) -> None:
         """Send the current model to a UE that has not computed on it."""

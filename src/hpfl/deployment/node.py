@@ -12,6 +12,7 @@ import torch
 
 from hpfl.assembly import edge_settings, foretold_chains, metrics_of, sending_of
 from hpfl.config import Experiment
+from hpfl.dealing import most_dealt
 from hpfl.deployment.checks import Bounds
 from hpfl.deployment.greeting import Shapes
 from hpfl.deployment.logs import LOGGER, log
@@ -87,7 +88,7 @@ class SharedWork:
         limits = settings.limits
         self.bounds = Bounds(
             update_norm=limits.update_norm,
-            num_samples=limits.num_samples,
+            num_samples=limits.num_samples or most_dealt(self.config),
             norm_ratio=limits.norm_ratio,
             sample_ratio=limits.sample_ratio,
             share=limits.share,

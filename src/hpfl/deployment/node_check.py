@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hpfl.deployment.data_check import check_own_data
 from hpfl.deployment.deployed_run import refuse_what_only_a_simulator_can
 from hpfl.deployment.health import host_and_port
 from hpfl.deployment.identity import ANNOUNCED_S, check_own_certificate
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.open_files import KEPT_FILES
-from hpfl.deployment.own_data import OwnData, own_data
+from hpfl.deployment.own_data import own_data
 from hpfl.deployment.parent_check import checked_parent
 from hpfl.deployment.security import read_files
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, SettingsError, UeNodeSettings
-from hpfl.learning.check import check_model
-
-_TRIED_SAMPLES = 4
 
 
 class SkippedError(Exception):
@@ -131,16 +129,9 @@ def _model(settings: NodeSettings, found: _Found) -> str:
 def _data(settings: UeNodeSettings, found: _Found) -> str:
     work: SharedWork = found.get("model")
     data = own_data(settings.data, work.config, settings.number, data_dir=settings.data_dir)
-    for inputs, targets in _parts(data):
-        count = min(_TRIED_SAMPLES, len(inputs))
-        if count:
-            check_model(work.task, inputs[:count].to(work.task.trial_parameters().dtype), targets)
+    check_own_data(data, work.task, work.shapes)
     shape = tuple(data.inputs.shape[1:])
     return f"{len(data.inputs)} samples to train and {len(data.test_inputs)} to test, each of shape {shape}"
-
-
-def _parts(data: OwnData) -> tuple[tuple[Any, Any], ...]:
-    return (data.inputs, data.targets), (data.test_inputs, data.test_targets)
 
 
 def _writable(folder: str, name: str) -> str:

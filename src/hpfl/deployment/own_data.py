@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hpfl.config import Experiment
 from hpfl.data.dataset import DatasetError, to_float
@@ -83,17 +82,25 @@ def _from_function(source: str) -> OwnData:
 
 def _as_data(arrays: dict[str, Any], where: str) -> OwnData:
     def inputs(name: str) -> torch.Tensor:
-        array = torch.as_tensor(_plain(arrays[name], where))
+        array = _numbers(arrays[name], name, where)
         return array.float() / 255 if array.dtype == torch.uint8 else array
 
     def targets(name: str) -> torch.Tensor:
-        array = torch.as_tensor(_plain(arrays[name], where))
+        array = _numbers(arrays[name], name, where)
         return array.float() if array.is_floating_point() else array.long()
 
     return OwnData(inputs("inputs"), targets("targets"), inputs("test_inputs"), targets("test_targets"))
 
 
-def _plain(array: Any, where: str) -> torch.Tensor | NDArray[Any]:
+def _numbers(array: Any, name: str, where: str) -> torch.Tensor:
     if not isinstance(array, torch.Tensor | np.ndarray):
         raise DatasetError(f"{where} gives {type(array).__name__}; wanted tensors or arrays")
-    return array
+    try:
+        numbers = torch.as_tensor(array)
+    except TypeError:  # words, objects, or numbers that torch has no kind for
+        raise DatasetError(f"{where}: {name} has the type {array.dtype}; wanted real numbers") from None
+    if numbers.is_complex() or not numbers.ndim:
+        raise DatasetError(
+            f"{where}: {name} has the type {numbers.dtype}, shape {tuple(numbers.shape)}; wanted rows of real numbers"
+        )
+    return numbers

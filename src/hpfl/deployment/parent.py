@@ -17,6 +17,7 @@ from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.kept_attendance import kept_attendance
 from hpfl.deployment.learnt_seconds import LearntSeconds
 from hpfl.deployment.logs import log
+from hpfl.deployment.loss_bound import LossBound
 from hpfl.deployment.model_steps import ModelStep, StepLog, step_frames
 from hpfl.deployment.named_model import NamedModel, model_of
 from hpfl.deployment.node import SharedWork
@@ -105,6 +106,7 @@ class ParentSide:
             resumed=lambda: self.model is not None and self.model.tag.round > 0,
         )
         self._columns, self._ranges = experiment.columns, experiment.ranges
+        self._losses = LossBound(self._columns, self._ranges, settings.limits.loss_ratio, self.metrics.refused)
         self.hub = Hub(self, roster, shapes=experiment.shapes, limits=settings.limits, metrics=self.metrics)
 
     async def start(self) -> int:
@@ -199,7 +201,7 @@ class ParentSide:
         await until(done, evaluating.changed, within_s)
         if not is_over():
             roll.close(owing(), len(waited))
-        return dict(evaluating.figures)
+        return self._losses.believed(evaluating.figures)
 
     async def farewell(self, message: Any) -> None:
         """Tell everybody that the run is over, until they have left."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
+from hpfl.deployment.data_check import check_own_data
 from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
 from hpfl.deployment.freed_memory import return_large_blocks
@@ -71,4 +72,5 @@ def make_learner(settings: UeNodeSettings) -> tuple[SharedWork, Learner]:
     if settings.number >= experiment.config.network.num_ues:
         raise SettingsError(f"number is {settings.number}; the experiment has {experiment.config.network.num_ues} UEs")
     data = own_data(settings.data, experiment.config, settings.number, data_dir=settings.data_dir)
+    check_own_data(data, experiment.task, experiment.shapes)
     return experiment, Learner(experiment.config, settings.number, data, experiment.task)

@@ -34,9 +34,14 @@ class LimitSettings(Section):
     norm_ratio: float = key(
         4.0, "updates are scaled down to this many times a running median of norms; 0: they are not", ge=0
     )
-    num_samples: int = key(10_000_000, "most samples a UE may declare", unit="samples", ge=1)
+    num_samples: int = key(
+        0, "most samples a UE may declare; 0: as many as the experiment deals to one", unit="samples", ge=0
+    )
     sample_ratio: float = key(20.0, "a UE counts for at most this many times the median of declared samples", ge=1)
     share: float = key(0.5, "largest share of a mean that one of three or more UEs may have", gt=0, le=1)
+    loss_ratio: float = key(
+        100.0, "a loss that a UE reports is at most this many times the median of UEs' losses; 0: any", ge=0
+    )
     connections: int = key(4096, "connections a server holds at once", ge=1)
     buffer_mb: float = key(6.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
     refusals: int = key(50, "refused messages after which a child is cut off", ge=1)
