@@ -134,3 +134,34 @@ def test_an_empty_slot_is_not_waited_for(certificates, tmp_path):
         nodes.play(1)
         assert time.monotonic() - began_s < 150.0
         assert nodes.delivered() == [0]
+
+
+def test_an_edge_is_shut_out_and_let_in_by_the_clouds_file_while_rounds_go_on(certificates, tmp_path, caplog):
+    caplog.set_level(logging.INFO, logger="hpfl.deployment")
+    file = tmp_path / "edges.txt"
+    file.write_text("edge-0\nedge-1\n", encoding="utf-8")
+
+    def write(text):
+        file.with_suffix(".new").write_text(text, encoding="utf-8")
+        file.with_suffix(".new").replace(file)
+
+    shape = ("network.ues_per_edge=1", "training.rounds=500")
+    with Nodes(certificates, *shape, tiny=True, timing=QUICK, edges_file=str(file)) as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path / "run", "full"))
+        hub = nodes.deployment.cloud.hub
+        until(lambda: len(hub.children) == 2)
+        nodes.play(1)
+        assert nodes.record.aggregated == (0, 1)
+        write("edge-0\n-\n")
+        nodes.play(watch=lambda state, record: hub.children.keys() != {0})
+        until(lambda: "identity: 'edge-1' is no longer among this node's children" in told_to_children(caplog))
+        nodes.play(2)
+        assert nodes.record.aggregated == (0,)
+        write("edge-0\nedge-0\n")
+        until(lambda: any("sits at line 1 already" in str(record.__dict__) for record in caplog.records), 10)
+        assert hub.children.keys() == {0}
+        write("edge-0\nedge-1\n")
+        until(lambda: hub.children.keys() == {0, 1})  # it has asked again by itself
+        nodes.play(watch=lambda state, record: record.aggregated != (0, 1))
+        assert nodes.record.aggregated == (0, 1)
+        assert audit_script.audit(tmp_path / "run")["rounds"] == nodes.state.round
