@@ -11,7 +11,7 @@ _UNSEEN_S = 120.0
 
 
 @dataclass(frozen=True)
-class _Answers:
+class _AnswerTimes:
     """One child's last answers: seconds from the model's leaving to the answer, and those of them that it disowns."""
 
     took_s: deque[float] = field(default_factory=lambda: deque(maxlen=_LAST))
@@ -26,12 +26,12 @@ class LearntSeconds:
     """
 
     def __init__(self) -> None:
-        self._answers: dict[int, _Answers] = {}
+        self._answers: dict[int, _AnswerTimes] = {}
         self._way_s, self._until_next = 0.0, 0
 
     def heard(self, number: int, took_s: float, *, claimed_s: float) -> None:
         """An answer came so long after the model left, and says that computing took `claimed_s` of it."""
-        answers, took_s = self._answers.setdefault(number, _Answers()), max(took_s, 0.0)
+        answers, took_s = self._answers.setdefault(number, _AnswerTimes()), max(took_s, 0.0)
         answers.took_s.append(took_s)
         answers.beyond_s.append(took_s - min(claimed_s, took_s))
         self._until_next -= 1
