@@ -171,12 +171,16 @@ class RunStore:
 def read_rounds(folder: Path) -> list[dict[str, Any]]:
     """All records of a run, finished or not; a half-written last line is left out, any other damage is an error."""
     path = Path(folder) / ROUNDS
-    lines = _existing(path).read_bytes().split(b"\n")
-    records = [_parsed(line) for line in lines[:-1]]
-    for number, record in enumerate(records, start=1):
-        if record is None or record.get("round") != number:
-            raise OutputError(f"{path} line {number} is not the record of round {number}")
-    return [record for record in records if record is not None]
+    records: list[dict[str, Any]] = []
+    with _existing(path).open("rb") as file:  # line by line: a long run's file is not held beside its records
+        for number, line in enumerate(file, start=1):
+            record = _parsed(line)
+            if not line.endswith(b"\n"):
+                break
+            if record is None or record.get("round") != number:
+                raise OutputError(f"{path} line {number} is not the record of round {number}")
+            records.append(record)
+    return records
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
