@@ -10,8 +10,8 @@ With `--kill-cloud LEAST MOST` nothing happens but that the cloud is killed, so 
 
 Reported in one table, or with `--json` as rows of work, value, unit, bar and ok: rounds, how many of the gaps between
 strikes (or lives of the cloud) saw a round, seconds from a cloud's start to its next round (bars: 6 s, and 15 s where
-everybody died; where something else was the matter meanwhile there is no bar), strikes by kind, lines of level error
-or with a traceback, and whether the audit recomputes every round. The exit status is 1 where a bar is missed, and 130
+everybody died; no bar where an earlier strike went on meanwhile), strikes by kind, lines of level error or with a
+traceback, and whether the audit recomputes every round. The exit status is 1 where a bar is missed, and 130
 after Ctrl-C, which ends all processes first. A temporary folder is removed where nothing was wrong.
 """
 
@@ -202,7 +202,7 @@ class Chaos:
             print(f"{minutes:.0f} min: {rounds} rounds, {len(self.happened)} strikes", file=sys.stderr, flush=True)
         if now_s > self.end_s:
             raise TimeoutError
-        if rounds and now_s >= self._due_s:
+        if rounds and now_s >= self._due_s and not self._is_timed(now_s):
             if self.happened:
                 self.gaps.append(rounds - self._rounds_then)
             self._strike(now_s)
@@ -219,12 +219,20 @@ class Chaos:
             if self.killing_s:
                 self._due_s = now_s + self.draw.uniform(*self.killing_s)
         if self._since and rounds > self._since[1]:
-            kind = "disturbed" if self._disturbed else "everybody" if self._everybody else "alone"
-            self.waits[kind].append(round(now_s - self._since[0], 2))
-            self._since, self._everybody = None, False
+            self._note_wait(now_s)
+
+    def _note_wait(self, now_s):
+        kind = "disturbed" if self._disturbed else "everybody" if self._everybody else "alone"
+        self.waits[kind].append(round(now_s - self._since[0], 2))
+        self._since, self._everybody = None, False
+
+    def _is_timed(self, now_s):
+        """Whether a cloud's start is being timed: the next strike waits, until the start has taken too long anyway."""
+        return not self.killing_s and self._since is not None and now_s - self._since[0] <= ALL_DIED_BAR_S
 
     def _strike(self, now_s):
-        self._disturbed = True
+        if self._since:
+            self._note_wait(now_s)  # no round came in time
         if self.killing_s:
             self.happened.append("kill cloud")
             self._kill("cloud", now_s)

@@ -19,6 +19,7 @@ import json
 import random
 import shutil
 import signal
+import statistics
 import struct
 import sys
 import tempfile
@@ -381,15 +382,21 @@ def _lines(path):
         yield from file
 
 
+def _typical_mb(samples, name, at):
+    """The median of a twentieth of all samples to either side: one look may catch a message on its way."""
+    beside = len(samples) // 20 + 1
+    return statistics.median(one[name] for one in samples[max(at - beside, 0) : at + beside + 1])
+
+
 def memory_rows(attack):
     """What each target took at the beginning, in the middle and at the end."""
     count = len(attack.rss)
     if not count:
         return []
-    first = attack.rss[count // 10 if attack.seconds >= LONG_S else count // 3]
+    first = count // 10 if attack.seconds >= LONG_S else count // 3
     rows = []
     for who, name in WATCHED.items():
-        begin, middle, end = first[name], attack.rss[count // 2][name], attack.rss[-1][name]
+        begin, middle, end = (_typical_mb(attack.rss, name, at) for at in (first, count // 2, count - 1))
         most = round(1.1 * begin + 20, 1)
         rows += [
             _row(f"memory of the {who} at the beginning", begin, "MB"),
