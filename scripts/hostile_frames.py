@@ -385,7 +385,7 @@ def _lines(path):
 def _typical_mb(samples, name, at):
     """The median of a twentieth of all samples to either side: one look may catch a message on its way."""
     beside = len(samples) // 20 + 1
-    return statistics.median(one[name] for one in samples[max(at - beside, 0) : at + beside + 1])
+    return round(statistics.median(one[name] for one in samples[max(at - beside, 0) : at + beside + 1]), 1)
 
 
 def memory_rows(attack):
@@ -393,7 +393,7 @@ def memory_rows(attack):
     count = len(attack.rss)
     if not count:
         return []
-    first = count // 10 if attack.seconds >= LONG_S else count // 3
+    first = count // 10 if count * LOOK_S >= LONG_S else count // 3
     rows = []
     for who, name in WATCHED.items():
         begin, middle, end = (_typical_mb(attack.rss, name, at) for at in (first, count // 2, count - 1))
