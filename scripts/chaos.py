@@ -1,14 +1,18 @@
 """Play a deployment of real processes through strikes, faults of its links and clock jumps, and say how it lived.
 
     python scripts/chaos.py --minutes 30 [--planner fastest] [--seed 0] [--edges 3] [--ues-per-edge 3] [--every 10]
+    python scripts/chaos.py --minutes 3 --planner fastest --kill-cloud 10 25
 
 Everybody is a process of its own on this machine, and a TCP proxy stands between every child and its parent. About
 every `--every` seconds something happens: a node (or every one) is killed, frozen or asked to end; links are cut, held
 up, slowed down or spoiled; a clock jumps by up to 30 days (where there is a C compiler). Whoever dies is started again.
+With `--kill-cloud LEAST MOST` nothing happens but that the cloud is killed, so many seconds after each start.
 
-Reported: rounds, how many of the gaps between strikes saw a round, seconds from a cloud's start to its next round
-(bars: 6 s, and 15 s where everybody died), restarts, lines of level error or with a traceback, and whether the audit
-recomputes every round. The exit status is 1 where a bar is missed.
+Reported in one table, or with `--json` as rows of work, value, unit, bar and ok: rounds, how many of the gaps between
+strikes (or lives of the cloud) saw a round, seconds from a cloud's start to its next round (bars: 6 s, and 15 s where
+everybody died; no bar where an earlier strike went on meanwhile), strikes by kind, lines of level error or with a
+traceback, and whether the audit recomputes every round. The exit status is 1 where a bar is missed, and 130
+after Ctrl-C, which ends all processes first. A temporary folder is removed where nothing was wrong.
 """
 
 import argparse
@@ -25,6 +29,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import tomlkit
@@ -33,6 +38,7 @@ from hpfl.config import load
 from hpfl.deployment.local import LocalOptions, Supervisor, free_ports, lay_out
 
 RESTART_BAR_S, ALL_DIED_BAR_S = 6.0, 15.0
+TELL_S = 60.0
 TIMING = {"retry_s": 1.0}
 NODE_STRIKES = ("kill", "kill", "kill", "freeze", "terminate", "clock")
 LINK_FAULTS = ("cut", "hold", "slow", "spoil")
@@ -116,7 +122,7 @@ class Chaos:
     """A deployment, what has befallen it, and how it went."""
 
     def __init__(self, folder, asked):
-        self.draw, self.every_s = random.Random(asked.seed), asked.every
+        self.draw, self.every_s, self.killing_s = random.Random(asked.seed), asked.every, asked.kill_cloud
         self.run, self.folder = folder / "run", folder
         shape = [f"network.edges={asked.edges}", f"network.ues_per_edge={asked.ues_per_edge}"]
         small = ["data.samples_per_ue=[5, 15]", "evaluation.test_samples=10", "training.rounds=10000000"]
@@ -127,11 +133,13 @@ class Chaos:
         self.nodes = lay_out(folder, config, LocalOptions(paced=asked.paced, time_scale=0.3, timing=TIMING))
         self.links = self._between(folder)
         self.supervisor = Supervisor(self.nodes)
-        self.happened, self.gaps, self.waits, self.all_waits = [], [], [], []
+        self.happened, self.gaps = [], []
+        self.waits = {"alone": [], "everybody": [], "disturbed": []}
         self.began_s = time.monotonic()
         self.end_s = self.began_s + 60 * asked.minutes
-        self._due_s, self._mends, self._rounds_then = 0.0, [], 0
-        self._cloud, self._since, self._everybody = None, None, False
+        self._due_s, self._mends, self._rounds_then, self._tell_s = 0.0, [], 0, self.began_s + TELL_S
+        self._cloud, self._since, self._everybody, self._disturbed = None, None, False, False
+        self._counted, self._read = 0, 0
 
     def _between(self, folder):
         """Put a proxy before every parent."""
@@ -158,7 +166,10 @@ class Chaos:
             return self.supervisor.watch(self._tick, every_s=0.05)
         except TimeoutError:
             return 0
+        except KeyboardInterrupt:
+            return 130
         finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             for process in self.supervisor.processes.values():
                 if process.poll() is None:
                     process.send_signal(signal.SIGCONT)
@@ -166,8 +177,17 @@ class Chaos:
             os.environ.pop("LD_PRELOAD", None)
 
     def rounds(self):
+        """Lines of rounds.jsonl; only what is new is read, and all of it where a cloud has cut the file."""
         path = self.run / "rounds.jsonl"
-        return path.read_bytes().count(b"\n") if path.exists() else 0
+        if not path.exists():
+            return 0
+        with path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) < self._read:
+                self._counted = self._read = 0
+            file.seek(self._read)
+            data = file.read()
+        self._counted, self._read = self._counted + data.count(b"\n"), self._read + len(data)
+        return self._counted
 
     def _tick(self):
         now_s, rounds = time.monotonic(), self.rounds()
@@ -176,9 +196,13 @@ class Chaos:
             if now_s >= due_s:
                 mend()
                 self._mends.remove((due_s, mend))
+        if now_s >= self._tell_s:
+            self._tell_s += TELL_S
+            minutes = (now_s - self.began_s) / 60
+            print(f"{minutes:.0f} min: {rounds} rounds, {len(self.happened)} strikes", file=sys.stderr, flush=True)
         if now_s > self.end_s:
             raise TimeoutError
-        if rounds and now_s >= self._due_s:
+        if rounds and now_s >= self._due_s and not self._is_timed(now_s):
             if self.happened:
                 self.gaps.append(rounds - self._rounds_then)
             self._strike(now_s)
@@ -191,11 +215,28 @@ class Chaos:
         if process is not self._cloud:
             fresh, self._cloud = self._cloud is None, process
             self._since = None if fresh else (now_s, rounds)
+            self._disturbed = bool(self._mends)
+            if self.killing_s:
+                self._due_s = now_s + self.draw.uniform(*self.killing_s)
         if self._since and rounds > self._since[1]:
-            (self.all_waits if self._everybody else self.waits).append(round(now_s - self._since[0], 2))
-            self._since, self._everybody = None, False
+            self._note_wait(now_s)
+
+    def _note_wait(self, now_s):
+        kind = "disturbed" if self._disturbed else "everybody" if self._everybody else "alone"
+        self.waits[kind].append(round(now_s - self._since[0], 2))
+        self._since, self._everybody = None, False
+
+    def _is_timed(self, now_s):
+        """Whether a cloud's start is being timed: the next strike waits, until the start has taken too long anyway."""
+        return not self.killing_s and self._since is not None and now_s - self._since[0] <= ALL_DIED_BAR_S
 
     def _strike(self, now_s):
+        if self._since:
+            self._note_wait(now_s)  # no round came in time
+        if self.killing_s:
+            self.happened.append("kill cloud")
+            self._kill("cloud", now_s)
+            return
         if self.draw.random() < 0.33:
             name, fault = self.draw.choice(list(self.links.ports)), self.draw.choice(LINK_FAULTS)
             self.links.strike(name, fault)
@@ -284,25 +325,65 @@ def audited(run):
         return {"audit": f"{type(error).__name__}: {error}"}
 
 
-def report(chaos, status):
-    waits, everybody = sorted(chaos.waits), sorted(chaos.all_waits)
-    told = {
-        "cloud_status": status,
-        "minutes": round((time.monotonic() - chaos.began_s) / 60, 1),
-        "rounds": chaos.rounds(),
-        "strikes": len(chaos.happened),
-        "gaps_with_a_round": f"{sum(gap > 0 for gap in chaos.gaps)} of {len(chaos.gaps)}",
-        "median_rounds_a_gap": sorted(chaos.gaps)[len(chaos.gaps) // 2] if chaos.gaps else None,
-        "cloud_restart_to_round_s": waits,
-        "everybody_died_to_round_s": everybody,
-        "clock_jumps": sum(one.startswith("clock") for one in chaos.happened),
-        "restarts": sum(chaos.supervisor.restarts.values()),
-        "faults": faults_in(chaos.folder / "logs"),
-        **audited(chaos.run),
-    }
-    print(json.dumps(told, indent=1))
-    is_missed = waits[-1:] > [RESTART_BAR_S] or everybody[-1:] > [ALL_DIED_BAR_S]
-    return int(bool(is_missed or told["faults"] or told["audit"] != "exact" or not chaos.rounds()))
+def _row(work, value, unit, bar=None, ok=True):
+    return {"work": work, "value": value, "unit": unit, "bar": bar, "ok": bool(ok)}
+
+
+def _waited(told, waits, bar_s):
+    """Median and worst of some restarts."""
+    if not waits:
+        return []
+    waits = sorted(waits)
+    return [
+        _row(f"{told}, how many", len(waits), ""),
+        _row(f"{told}, median", waits[len(waits) // 2], "s"),
+        _row(f"{told}, worst", waits[-1], "s", bar_s, bar_s is None or waits[-1] <= bar_s),
+    ]
+
+
+def rows_of(chaos, found, faults):
+    """What there is to say, in rows."""
+    kinds = Counter(one.split()[0] for one in chaos.happened)
+    lived, gaps = sum(gap > 0 for gap in chaos.gaps), len(chaos.gaps)
+    per = "lives of the cloud" if chaos.killing_s else "gaps between strikes"
+    middle = sorted(chaos.gaps)[gaps // 2] if gaps else 0
+    return [
+        _row("played", round((time.monotonic() - chaos.began_s) / 60, 1), "min"),
+        *(_row(f"strikes: {kind}", count, "") for kind, count in sorted(kinds.items())),
+        _row("processes started again", sum(chaos.supervisor.restarts.values()), ""),
+        _row("rounds", chaos.rounds(), "", 1, chaos.rounds() >= 1),
+        _row(
+            f"{per} with a round",
+            lived,
+            f"of {gaps}",
+            gaps if chaos.killing_s else None,
+            ok=not chaos.killing_s or lived == gaps,
+        ),
+        _row(f"rounds in {per}, median", middle, ""),
+        *_waited("cloud's start to next round", chaos.waits["alone"], RESTART_BAR_S),
+        *_waited("the same, everybody died", chaos.waits["everybody"], ALL_DIED_BAR_S),
+        *_waited("the same, disturbed", chaos.waits["disturbed"], None),
+        _row("error lines and tracebacks", sum(faults.values()), "", 0, not faults),
+        _row("audit", found["audit"], "", "exact", found["audit"] == "exact"),
+    ]
+
+
+def report(chaos, status, *, as_json):
+    """Print the table; 1 where a bar is missed."""
+    faults, found = faults_in(chaos.folder / "logs"), audited(chaos.run)
+    rows = rows_of(chaos, found, faults)
+    if as_json:
+        print(json.dumps(rows, indent=1))
+    else:
+        width = max(len(row["work"]) for row in rows)
+        for row in rows:
+            bar = "" if row["bar"] is None else f"(bar {row['bar']}{'' if row['ok'] else ', MISSED'})"
+            print(f"{row['work']:{width}}  {row['value']} {row['unit']} {bar}".rstrip())
+    if chaos.killing_s:
+        print(f"rounds in each life: {chaos.gaps}", file=sys.stderr)
+    for fault, count in list(faults.items())[:20]:
+        print(f"{count} times {fault}", file=sys.stderr)
+    return int(status not in {0, 130} or not all(row["ok"] for row in rows))
 
 
 def main():
@@ -314,15 +395,19 @@ def main():
     parser.add_argument("--ues-per-edge", type=int, default=3)
     parser.add_argument("--every", type=float, default=10.0, help="seconds between strikes, on average")
     parser.add_argument("--paced", action="store_true")
+    parser.add_argument("--kill-cloud", type=float, nargs=2, metavar=("LEAST", "MOST"), help="seconds of each life")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=Path, help="an empty folder; a temporary one otherwise")
     asked = parser.parse_args()
     folder = asked.out or Path(tempfile.mkdtemp(prefix="hpfl-chaos-"))
     print(f"in {folder}", file=sys.stderr)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     chaos = Chaos(folder, asked)
     status = chaos.play()
-    for line in chaos.happened:
-        print(line, file=sys.stderr)
-    sys.exit(report(chaos, status))
+    failed = report(chaos, status, as_json=asked.json)
+    if not failed and asked.out is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(failed or (130 if status == 130 else 0))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@
 A small deployment of real processes trains. Beside it an edge and a UE with valid certificates and bad manners: the
 hostile edge speaks to the cloud and serves a real UE, the hostile UE speaks to a real edge. Both take part honestly now
 and then, so that everything they have seen, and what an honest node would answer, can be mutated: bits, lengths, order,
-and every field of a message set to extremes. Reported for each target: frames, rounds meanwhile, tracebacks (0 wanted)
-and memory at a third of the time and at the end. The exit status is 1 where there is a traceback, a target died, or
-memory grew by more than a tenth and 20 MB.
+and every field of a message set to extremes. Reported in one table, or with `--json` as rows of work, value, unit, bar
+and ok: frames to each target, rounds meanwhile, tracebacks (0 wanted) and the memory of each target at the beginning
+(once it is warm: after a tenth of ten minutes or more, a third of less), in the middle and at the end. The exit status
+is 1 where there is a traceback, a target died or was sent nothing, or memory grew by more than a tenth and 20 MB; it is
+130 after Ctrl-C, which ends all processes first. A temporary folder is removed where nothing was wrong.
 """
 
 import argparse
@@ -15,6 +17,9 @@ import asyncio
 import contextlib
 import json
 import random
+import shutil
+import signal
+import statistics
 import struct
 import sys
 import tempfile
@@ -46,6 +51,7 @@ from hpfl.deployment.settings import EdgeNodeSettings, UeNodeSettings, read_sett
 from hpfl.deployment.wire import METHOD, VERSION, Tag, encode, numbers, vector_frames  # noqa: E402
 
 HOSTILE = ("edge-1", "ue-1")
+LOOK_S, TELL_S, LONG_S = 5.0, 60.0, 600.0
 WATCHED = {"cloud": "cloud", "edge": "edge-0", "ue": "ue-2"}
 EXTREMES = {
     "int": [0, 1, 2, 3, 7, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1],
@@ -292,7 +298,7 @@ class Attack:
         self.edge = Hostile(read_settings(EdgeNodeSettings, files["edge-1"]), asked.seed, is_edge=True)
         self.ue = Hostile(read_settings(UeNodeSettings, files["ue-1"]), asked.seed + 2, is_edge=False)
         self.target, self.seconds = asked.target, asked.seconds
-        self.rss = []
+        self.rss, self.broken, self.over = [], [], threading.Event()
 
     async def _attack(self, until_s):
         work, server = [], None
@@ -303,31 +309,53 @@ class Attack:
         if self.target in {"ue", "all"}:
             server = await self.edge.serve_children(self.edge.settings.listen)
             work.append(asyncio.sleep(max(until_s - time.monotonic(), 0)))
-        await asyncio.gather(*work)
+        tasks = [asyncio.ensure_future(one) for one in work]
+        while not self.over.is_set() and not all(task.done() for task in tasks):
+            await asyncio.sleep(0.2)
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        self.broken = [repr(one) for one in ended if isinstance(one, Exception)]
         if server is not None:
             await server.stop(0)
 
     def play(self):
+        """Until the time is over; 130 where it was broken off."""
         self.supervisor.start()
-        until_s = time.monotonic() + self.seconds
-        attacking = threading.Thread(target=lambda: asyncio.run(self._attack(until_s)))
-        next_s = [time.monotonic() + 5]
-
-        def tick():
-            if time.monotonic() >= next_s[0]:
-                next_s[0] += 5
-                self.rss.append({name: memory_mb(process.pid) for name, process in self.supervisor.processes.items()})
-            if time.monotonic() > until_s:
-                raise TimeoutError
-
+        began_s = time.monotonic()
+        until_s = began_s + self.seconds
+        attacking = threading.Thread(target=lambda: asyncio.run(self._attack(until_s)), daemon=True)
         attacking.start()
         try:
-            self.supervisor.watch(tick)
+            return self.supervisor.watch(lambda: self._tick(began_s, until_s))
         except TimeoutError:
-            pass
+            return 0
+        except KeyboardInterrupt:
+            return 130
         finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self.over.set()
             attacking.join(30)
             self.supervisor.stop()
+
+    def _tick(self, began_s, until_s):
+        passed_s = time.monotonic() - began_s
+        if passed_s >= LOOK_S * (len(self.rss) + 1):
+            self.rss.append({name: memory_mb(process.pid) for name, process in self.supervisor.processes.items()})
+            if len(self.rss) % round(TELL_S / LOOK_S) == 0:
+                memory = ", ".join(f"{who} {self.rss[-1][name]} MB" for who, name in WATCHED.items())
+                sent = sum(self.frames().values())
+                print(f"{passed_s / 60:.0f} min: {sent} frames; {memory}", file=sys.stderr, flush=True)
+        if time.monotonic() > until_s:
+            raise TimeoutError
+
+    def frames(self):
+        """Sent so far to each target."""
+        return {
+            "cloud": self.edge.sent["parent"],
+            "edge": self.ue.sent["parent"],
+            "ue": self.edge.sent["child"],
+        }
 
 
 def memory_mb(pid):
@@ -339,36 +367,84 @@ def memory_mb(pid):
     return round(int(line.split()[1]) / 1024, 1)
 
 
-def report(attack):
-    logs = {
-        path.stem: path.read_text(errors="replace").splitlines() for path in (attack.folder / "logs").glob("*.jsonl")
-    }
-    faults = [
-        f"{name}: {line[:300]}"
-        for name, lines in logs.items()
-        for line in lines
-        if "Traceback" in line or '"level": "error"' in line
+def _row(work, value, unit, bar=None, ok=True):
+    return {"work": work, "value": value, "unit": unit, "bar": bar, "ok": bool(ok)}
+
+
+def faults_in(logs):
+    """Lines that no node should write."""
+    lines = [(path.stem, line) for path in sorted(logs.glob("*.jsonl")) for line in _lines(path)]
+    return [f"{name}: {line[:300]}" for name, line in lines if "Traceback" in line or '"level": "error"' in line]
+
+
+def _lines(path):
+    with path.open(errors="replace") as file:
+        yield from file
+
+
+def _typical_mb(samples, name, at):
+    """The median of a twentieth of all samples to either side: one look may catch a message on its way."""
+    beside = len(samples) // 20 + 1
+    return round(statistics.median(one[name] for one in samples[max(at - beside, 0) : at + beside + 1]), 1)
+
+
+def memory_rows(attack):
+    """What each target took at the beginning, in the middle and at the end."""
+    count = len(attack.rss)
+    if not count:
+        return []
+    first = count // 10 if count * LOOK_S >= LONG_S else count // 3
+    rows = []
+    for who, name in WATCHED.items():
+        begin, middle, end = (_typical_mb(attack.rss, name, at) for at in (first, count // 2, count - 1))
+        most = round(1.1 * begin + 20, 1)
+        rows += [
+            _row(f"memory of the {who} at the beginning", begin, "MB"),
+            _row(f"memory of the {who} in the middle", middle, "MB"),
+            _row(f"memory of the {who} at the end", end, "MB", most, end <= most),
+        ]
+    return rows
+
+
+def rows_of(attack, faults):
+    """What there is to say, in rows."""
+    path, died = attack.run / "rounds.jsonl", sum(attack.supervisor.restarts.values())
+    log_mb = sum(path.stat().st_size for path in (attack.folder / "logs").iterdir()) / 1e6
+    sent = [
+        _row(
+            f"frames to the {who}",
+            count,
+            "",
+            1 if attack.target in {who, "all"} else None,
+            count or attack.target not in {who, "all"},
+        )
+        for who, count in attack.frames().items()
     ]
-    third, last = attack.rss[len(attack.rss) // 3], attack.rss[-1]
-    path = attack.run / "rounds.jsonl"
-    told = {
-        "seconds": attack.seconds,
-        "frames": {
-            "cloud": attack.edge.sent["parent"],
-            "edge": attack.ue.sent["parent"],
-            "ue": attack.edge.sent["child"],
-        },
-        "rounds": len(path.read_text().splitlines()) if path.exists() else 0,
-        "restarts": attack.supervisor.restarts,
-        "memory_mb": {who: (third[name], last[name]) for who, name in WATCHED.items()},
-        "log_mb": round(sum(path.stat().st_size for path in (attack.folder / "logs").iterdir()) / 1e6, 2),
-        "num_faults": len(faults),
-        "faults": sorted(set(faults))[:20],
-    }
-    print(json.dumps(told, indent=1))
-    grown = [who for who, (early, late) in told["memory_mb"].items() if late > 1.1 * early + 20]
-    idle = [who for who, count in told["frames"].items() if attack.target in {who, "all"} and not count]
-    return int(bool(faults or grown or idle or any(attack.supervisor.restarts.values())))
+    return [
+        *sent,
+        _row("rounds", sum(1 for _ in _lines(path)) if path.exists() else 0, ""),
+        _row("processes that died", died, "", 0, not died),
+        *memory_rows(attack),
+        _row("log", round(log_mb, 2), "MB"),
+        _row("attacks broken off", len(attack.broken), "", 0, not attack.broken),
+        _row("error lines and tracebacks", len(faults), "", 0, not faults),
+    ]
+
+
+def report(attack, status, *, as_json):
+    """Print the table; 1 where a bar is missed."""
+    faults = faults_in(attack.folder / "logs")
+    rows = rows_of(attack, faults)
+    if as_json:
+        print(json.dumps(rows, indent=1))
+    else:
+        width = max(len(row["work"]) for row in rows)
+        for row in rows:
+            bar = "" if row["bar"] is None else f"(bar {row['bar']}{'' if row['ok'] else ', MISSED'})"
+            print(f"{row['work']:{width}}  {row['value']} {row['unit']} {bar}".rstrip())
+    for line in [*attack.broken, *sorted(set(faults))[:20]]:
+        print(line, file=sys.stderr)
+    return int(status not in {0, 130} or not all(row["ok"] for row in rows))
 
 
 def main():
@@ -376,13 +452,18 @@ def main():
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--target", choices=["cloud", "edge", "ue", "all"], default="all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=Path, help="an empty folder; a temporary one otherwise")
     asked = parser.parse_args()
     folder = asked.out or Path(tempfile.mkdtemp(prefix="hpfl-hostile-"))
     print(f"in {folder}", file=sys.stderr)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     attack = Attack(folder, asked)
-    attack.play()
-    sys.exit(report(attack))
+    status = attack.play()
+    failed = report(attack, status, as_json=asked.json)
+    if not failed and asked.out is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(failed or (130 if status == 130 else 0))
 
 
 if __name__ == "__main__":

@@ -41,3 +41,17 @@ def test_the_package_has_all_it_promises_when_it_is_asked_for():
     code = "import hpfl, sys; early = 'torch' in sys.modules; [getattr(hpfl, n) for n in hpfl.__all__]; print(early)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+def test_a_node_starts_without_scipy_and_looks_for_no_garbage_while_it_imports(tmp_path):
+    code = (
+        "import gc, sys, hpfl.lazy\n"
+        "ended, end = [], hpfl.lazy.end_importing\n"
+        "hpfl.lazy.end_importing = lambda: (ended.append((gc.isenabled(), 'hpfl.deployed' in sys.modules)), end())\n"
+        "from hpfl.cli import main\n"
+        f"sys.argv = ['hpfl', 'cloud', {str(tmp_path / 'missing.toml')!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(ended, gc.isenabled(), gc.get_freeze_count() > 100_000, 'scipy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[(False, True)] True True False"

@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import hpfl
+from hpfl.lazy import begin_importing, end_importing
 
 
 class Command(NamedTuple):
@@ -79,6 +80,9 @@ COMMANDS = {
 }
 """In the order in which `hpfl --help` lists them."""
 
+_NODES = {"cloud", "edge", "ue"}
+"""These go on importing, and say themselves when they are through."""
+
 _HOW: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": "rich"}
 
 
@@ -98,6 +102,8 @@ class LazyCommands(TyperGroup):
 def real_command(name: str) -> Any:
     """The command itself, or the group of commands."""
     found = resolve_name(COMMANDS[name].place)
+    if name not in _NODES:
+        end_importing()
     if isinstance(found, typer.Typer):
         group = typer.main.get_group(found)
         group.name = name
@@ -125,4 +131,5 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 def main() -> None:
     """Entry point of the `hpfl` command."""
+    begin_importing()
     app()

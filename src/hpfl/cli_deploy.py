@@ -12,6 +12,7 @@ from rich.console import Console
 
 from hpfl.cli_errors import leave, refuse, reported
 from hpfl.cli_options import SetOption
+from hpfl.lazy import end_importing
 from hpfl.training.cloud_step import DivergedError
 
 deploy_app = typer.Typer(no_args_is_help=True, help="Run a whole deployment: every node a process of its own.")
@@ -195,6 +196,7 @@ def _settings(kind: Any, file: Path) -> Any:
     from hpfl.deployment.logs import log_to
     from hpfl.deployment.settings import read_settings
 
+    end_importing()
     end_with_supervisor()
     with _refusing():
         settings = read_settings(kind, file)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from hpfl.arrays import FloatArray, IntArray
 
@@ -69,6 +68,8 @@ class Stream:
 
 def normal_quantiles(uniform: FloatArray) -> FloatArray:
     """Standard normal draws from uniform ones in [0, 1)."""
+    from scipy.special import ndtri  # many nodes draw no normals, and SciPy takes long to import
+
     half_ulp = 2.0**-54  # keeps the quantile of u = 0 finite
     return np.asarray(ndtri(uniform + half_ulp), dtype=np.float64)
 

@@ -1,6 +1,7 @@
 """Children that hold others up: each plays UE `number` of a test deployment by hand, honestly but for one thing."""
 
 import asyncio
+from contextlib import suppress
 
 import numpy as np
 from mallory import Mallory
@@ -13,7 +14,10 @@ FIGURES = np.array([1.0, 0.5, 0.75, 0.25, 0.6, 1.1])
 
 
 class Laggard(Mallory):
-    """Answers everything at once, but for what `how` says: mute, withholds, trickles, or takes `delay_s` each time."""
+    """Answers everything at once, but for what `how` says: mute, withholds, trickles, or takes `delay_s` each time.
+
+    One that flaps leaves instead of its sketch, one that flees instead of its update; both are back at once.
+    """
 
     def __init__(self, nodes, number, how, *, delay_s=0.0):
         super().__init__(nodes, number)
@@ -28,6 +32,12 @@ class Laggard(Mallory):
         self.task.cancel()
 
     async def _live(self):
+        while True:
+            with suppress(ConnectionError):
+                await self._one_life()
+            await self.close()
+
+    async def _one_life(self):
         await self.open()
         self.inbox = Inbox(lambda tag, begin: self.spec)
         await self.hello()
@@ -43,6 +53,8 @@ class Laggard(Mallory):
         if self.how == "mute" or kind not in {"vector", "order"}:
             return
         await asyncio.sleep(self.delay_s)
+        if {"flaps": purpose == pb.TRAIN, "flees": kind == "order"}.get(self.how):
+            raise ConnectionError
         if purpose == pb.TRAIN:
             await self.sketch(tag)
         elif purpose == pb.EVALUATE and self.how != "blind":

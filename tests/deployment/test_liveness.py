@@ -29,6 +29,22 @@ def test_a_ue_that_does_not_deliver_is_left_out_after_two_rounds_and_its_edge_is
         laggard.stop()
 
 
+@pytest.mark.parametrize(("how", "question"), [("flaps", "sketch"), ("flees", "update")])
+def test_a_ue_that_comes_and_goes_is_left_out_like_one_that_stays_and_is_mute(certificates, lines, how, question):
+    with Nodes(certificates, *NINE, tiny=True, timing=QUICKLY) as nodes:
+        laggard = with_laggard(nodes, how, delay_s=0.05)
+        attendance = nodes.edges[2].ues.side.attendance
+        nodes.play(100, watch=lambda state, record: 8 not in attendance.left_out())
+        assert 8 in attendance.left_out()
+        assert nodes.edges[2].ues.side.metrics.left_out._value.get() == 1
+        assert any(line["why"] == f"it left before its {question} came" for line in lines("child left out"))
+        nodes.play(5)
+        assert nodes.record.num_participants == 8
+        assert nodes.record.aggregated == (0, 1, 2)
+        assert not nodes.deployment.cloud._side.attendance.left_out()
+        laggard.stop()
+
+
 @pytest.mark.slow
 def test_a_ue_that_drags_every_round_is_left_out_before_its_edge_is(certificates):
     with Nodes(certificates, *NINE, tiny=True, timing={**QUICKLY, "least_wait_s": 3.0}) as nodes:

@@ -1,7 +1,6 @@
 """Partitioner `dirichlet`: the label proportions of every UE are a draw from a symmetric Dirichlet distribution."""
 
 import numpy as np
-from scipy.special import gammaincinv
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.data.label_placement import PartitionSettings, apportion, check_total, fit_to_classes, place
@@ -32,6 +31,8 @@ def draw_proportions(num_ues: int, num_classes: int, *, concentration: float, st
 
     Normalised Gamma(a) draws, in logarithms because a small `a` underflows: Gamma(a) = Gamma(a + 1) U^(1/a).
     """
+    from scipy.special import gammaincinv  # takes long to import
+
     shape = (num_ues, num_classes)
     gamma = gammaincinv(concentration + 1.0, streams.at("partition-gamma").uniform(num_ues * num_classes))
     power = np.log1p(-streams.at("partition-power").uniform(num_ues * num_classes)) / concentration

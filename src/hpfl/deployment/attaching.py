@@ -24,6 +24,8 @@ _FIRST_RETRY_S = 0.2
 _RENEWED_S, _RENEWED_SHARE = 86_400.0, 0.1
 """How long before its certificate ends a node connects anew with the next: at most, and as a share of its life."""
 _GROWTH = 1.6
+_QUICK_S, _QUICK_RETRY_S = 60.0, 1.0
+"""A parent that is started again is found soon: for the first minute pauses do not grow beyond this."""
 _MOST_GROWTHS = 30  # far beyond any pause; a parent may be away for days
 _SETTLED = 10
 """Times the last pause that a stream lasts before its end is no longer another of the same kind."""
@@ -65,21 +67,22 @@ class Pauses:
         self._jitter = Streams(0).at(f"retry/{name}/{os.getpid()}").uniform(64)
         self._timing = timing
         self._attempts = self._refusals = 0
-        self._pause_s = 0.0
+        self._pause_s = self._away_s = 0.0
 
     def after(self, lasted_s: float, *, turned_away: bool) -> float:
         """The pause after a stream that has lasted so long; one that lasted is not counted with those before."""
         if lasted_s > self._timing.retry_s:
-            self._attempts = 0
+            self._attempts, self._away_s = 0, 0.0
         if lasted_s > _SETTLED * max(self._pause_s, self._timing.retry_s):
             self._refusals = 0
         self._attempts += 1
         self._refusals += turned_away
-        count, most_s = (
-            (self._refusals, self._timing.refused_retry_s) if turned_away else (self._attempts, self._timing.retry_s)
-        )
+        is_quick = self._away_s < _QUICK_S
+        lost_s = min(self._timing.retry_s, _QUICK_RETRY_S) if is_quick else self._timing.retry_s
+        count, most_s = (self._refusals, self._timing.refused_retry_s) if turned_away else (self._attempts, lost_s)
         grown_s = min(_FIRST_RETRY_S * _GROWTH ** min(count, _MOST_GROWTHS), most_s)
         self._pause_s = grown_s * (0.5 + float(self._jitter[count % 64]))
+        self._away_s += self._pause_s
         return self._pause_s
 
 

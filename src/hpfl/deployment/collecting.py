@@ -102,6 +102,12 @@ class Collecting:
         """This child's update will not come."""
         self._settle(number, False)
 
+    def left(self, number: int) -> None:
+        """This child has gone, with the update that was asked for."""
+        future = self._answers.get(number)
+        if future is not None and not future.done():
+            self._roll.left(number)
+
     def close(self) -> None:
         """Whatever comes from now on is late."""
         self._closed = True

@@ -10,6 +10,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.believing import believed, struck
 from hpfl.deployment.checks import CheckedSketch, check_speaker
 from hpfl.deployment.collecting import Collecting
+from hpfl.deployment.debts import note_debts
 from hpfl.deployment.deliveries import Held
 from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Gathering
@@ -86,7 +87,7 @@ class ParentSide:
         at_once: int,
         share: float = 1.0,
     ) -> None:
-        self.name, self.run = settings.name, ""
+        self.name, self.run, self.is_over = settings.name, "", False
         self.at_once, self.roster, self.metrics = at_once, roster, Metrics()
         self.attendance = kept_attendance(settings.timing, roster, self.metrics, share=share)
         self.sketches = RollCall(self.attendance, "sketch", limit_s=share * settings.timing.compute_s)
@@ -201,10 +202,13 @@ class ParentSide:
         await until(done, evaluating.changed, within_s)
         if not is_over():
             roll.close(owing(), len(waited))
+            for number in waited - owing() - evaluating.heard:
+                roll.left(number)
         return self._losses.believed(evaluating.figures)
 
     async def farewell(self, message: Any) -> None:
         """Tell everybody that the run is over, until they have left."""
+        self.is_over = True
         await self.hub.say_farewell(encode(Tag(run=self.run, node=self.name), stop=message), at_once=self.at_once)
 
     # what the hub calls
@@ -229,6 +233,7 @@ class ParentSide:
 
     def detached(self, child: Child) -> None:
         """Nothing more will come on this stream; a visitor's end says nothing of the child that trains."""
+        note_debts(self, child)
         self._ways.gone(self, child)
         if child.hello.visitor:
             return

@@ -23,6 +23,7 @@ class RollCall:
         self._planned_s = planned_s or {}
         self._factor = factor
         self._asked_s: dict[int, float] = {}
+        self._gone: set[int] = set()
         self._num_heard = 0
         self._last_s = attendance.clock()
 
@@ -30,6 +31,7 @@ class RollCall:
         """Another question of the same kind begins; whoever is left out may still answer the one before."""
         asked_s, attendance = self._asked_s, self._attendance
         self._asked_s = {one: at_s for one, at_s in asked_s.items() if attendance.is_left_out(one, self._question)}
+        self._gone.clear()
         self._num_heard, self._last_s = 0, attendance.clock()
 
     def calls(self, number: int) -> bool:
@@ -60,6 +62,17 @@ class RollCall:
             seconds = now_s - asked_s - self._planned_s.get(number, 0.0)
             self._attendance.took(number, seconds, self._question, alone_s=alone_s)
             self._num_heard, self._last_s = self._num_heard + 1, now_s
+
+    def left(self, number: int) -> None:
+        """A child has gone that was asked and had not answered: once a question that is a miss, also if it comes back.
+
+        Else one that comes and goes would be waited for whenever it is there, and never be left out.
+        """
+        asked_s, now_s = self._asked_s.get(number), self._attendance.clock()
+        if asked_s is not None and number not in self._gone:
+            self._gone.add(number)
+            why, cost_s = f"it left before its {self._question} came", now_s - max(asked_s, self._last_s)
+            self._attendance.missed(number, why, self._question, cost_s=cost_s)
 
     def waits_s(self, number: int) -> float:
         """How long a child is waited for from when it is asked."""

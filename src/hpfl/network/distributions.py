@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtri
 
 from hpfl.arrays import FloatArray, IntArray
 
@@ -113,6 +112,8 @@ class LogNormal:
 
     def quantile(self, uniform: FloatArray) -> FloatArray:
         """`median * exp(sigma * z)`, z standard normal within four sigmas."""
+        from scipy.special import ndtri  # takes long to import, and few fleets are normal
+
         z = np.clip(ndtri(np.clip(uniform, 1e-12, 1 - 1e-12)), -4.0, 4.0)
         return np.asarray(self.median * np.exp(self.sigma * z), dtype=np.float64)
 
