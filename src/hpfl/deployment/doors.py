@@ -100,11 +100,11 @@ class OpenSockets:
 
 def _socket_links() -> Iterator[tuple[str, str]]:
     """Numbers of open files that are sockets, and the name of each socket, which no other bears while it is open."""
-    for number in os.listdir(_FOLDER):
-        with suppress(OSError):
-            link = os.readlink(f"{_FOLDER}/{number}")
+    for file in list(_FOLDER.iterdir()):
+        with suppress(OSError):  # gRPC may close it meanwhile
+            link = str(file.readlink())
             if link.startswith("socket:"):
-                yield number, link
+                yield file.name, link
 
 
 def _one_less(counts: Counter[T], key: T) -> None:
