@@ -1,5 +1,8 @@
 """Attendance: waits are learnt within bounds, who misses is left out, who answers when asked again is let in."""
 
+import statistics
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 from hpfl.deployment.attendance import Attendance
 from hpfl.deployment.opening import Opening
 from hpfl.deployment.settings import TimingSettings
-from hpfl.deployment.usual_seconds import Patience
+from hpfl.deployment.usual_seconds import Patience, UsualSeconds
 
 SECONDS = st.floats(0.0, 1e4)
 
@@ -210,3 +213,12 @@ def test_whoever_gets_the_slot_of_one_that_was_left_out_is_not_left_out():
     book.forget(1)
     assert not book.is_left_out(1)
     assert not book.left_out()
+
+
+def test_the_usual_seconds_are_the_lower_median_of_all_peaks_however_they_come():
+    draw, usual, peaks = np.random.default_rng(0), UsualSeconds(Patience()), {}
+    for number, seconds in zip(draw.integers(0, 40, 500).tolist(), draw.choice([0.1, 0.2, 0.7], 500), strict=True):
+        before = peaks.get(number, seconds)
+        peaks[number] = max(seconds, before + 0.1 * (seconds - before))
+        usual.add(number, seconds)
+        assert usual.typical_s() == statistics.median_low(peaks.values())

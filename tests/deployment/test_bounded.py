@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import itertools
 import resource
 import socket
 import subprocess
 import sys
 import time
 import tracemalloc
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from deployment_nodes import SMALL, Nodes, until
 
 from hpfl.deployed import _board, _listeners, _subject
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deployed_run import build_deployment
 from hpfl.deployment.node import SharedWork
@@ -87,6 +90,36 @@ def test_a_clouds_books_do_not_grow_with_the_rounds(tmp_path):
         tracemalloc.stop()
     assert (after - before) / 60 < 300  # bytes a round; of 146 kB that were kept
     assert len(recorder.records) == 120
+
+
+def test_cloud_edge_and_ue_hold_no_more_after_hundreds_of_rounds_than_before_them(certificates, tmp_path):
+    """All three in this process, over real streams, with an audit; what Python has allocated, in blocks."""
+
+    def blocks():
+        nodes.loop.run(_without_cancelled_timers(), 10)
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    with Nodes(certificates, *ONE_EDGE, "network.ues_per_edge=1", tiny=True) as nodes:
+        nodes.start_all(audit=AuditLog(tmp_path, "hashes"))
+        executor = nodes.deployment.executor
+        executor.over_planned = deque(maxlen=16)  # of ten thousand, which would take as many rounds to fill
+        nodes.edges[0].ues.ways._norms._accepted = deque(maxlen=16)  # of 256
+        nodes.deployment.cloud._ways._norms._accepted = deque(maxlen=16)
+        kept = []
+        for _ in range(5):
+            nodes.play(60)
+            kept.append(blocks())
+        assert nodes.record.round == 300
+    least = min(after - before for before, after in itertools.pairwise(kept[1:]))
+    assert least < 60, f"{kept} blocks, 60 rounds apart"  # what is kept of each round would show every time
+
+
+async def _without_cancelled_timers():
+    """An event loop lets go of them only when there are many: up to a hundred would blur what is kept of rounds."""
+    loop = asyncio.get_running_loop()
+    loop._scheduled = sorted(timer for timer in loop._scheduled if not timer.cancelled())
+    loop._timer_cancelled_count = 0
 
 
 def test_what_was_cancelled_before_its_turn_is_not_kept_by_the_thread():

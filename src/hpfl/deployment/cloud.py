@@ -151,9 +151,10 @@ class Cloud:
         It leaves after so many seconds, when it would be through on the modelled air; a stop waits for nothing.
         """
         self._side.steps.add(steps)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(after_s):
-                await self.stopping.wait()
+        if after_s > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(after_s):
+                    await self.stopping.wait()
         for edge in edges:
             self._side.gathering.held.pop(edge, None)
         self._side.hand_out([self.hub.children[edge] for edge in edges if edge in self.hub.children])

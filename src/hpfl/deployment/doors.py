@@ -39,6 +39,7 @@ class Doors:
         self._streams: Counter[str] = Counter()
         self._carrying: Counter[SocketPlace] = Counter()
         self._since_s: dict[SocketPlace, float] = {}
+        self._sockets = OpenSockets()
 
     @contextmanager
     def room(self, name: str, peer: str) -> Iterator[None]:
@@ -62,7 +63,7 @@ class Doors:
                 self._look(port, asyncio.get_running_loop().time())
 
     def _look(self, port: int, now_s: float) -> None:
-        numbers = {place: number for number, place in _connections(port) if place not in self._carrying}
+        numbers = {place: number for number, place in self._sockets.at(port) if place not in self._carrying}
         self._since_s = {place: self._since_s.get(place, now_s) for place in numbers}
         for place in self._unwelcome(now_s):
             _shut(numbers[place], place)
@@ -79,6 +80,31 @@ class Doors:
         for address, count in Counter(place[0] for place in unwelcome).items():
             log("connections closed", peer=address, connections=count)
         return unwelcome
+
+
+class OpenSockets:
+    """This process's accepted connections; of each it asks the system once, not at every look."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], SocketPlace | None] = {}
+
+    def at(self, port: int) -> list[tuple[int, SocketPlace]]:
+        """The connections at a port: their numbers among this process's files, and who is at the other end."""
+        there = dict(_socket_links())
+        self._known = {link: self._known[link] for link in self._known.keys() & there.items()}
+        for link in there.items() - self._known.keys():
+            with suppress(OSError), _copied(int(link[0])) as held:  # gRPC may close it meanwhile
+                self._known[link] = _other_end(held) if held.getsockname()[1:2] == (port,) else None
+        return [(int(number), place) for (number, _), place in self._known.items() if place is not None]
+
+
+def _socket_links() -> Iterator[tuple[str, str]]:
+    """Numbers of open files that are sockets, and the name of each socket, which no other bears while it is open."""
+    for file in list(_FOLDER.iterdir()):
+        with suppress(OSError):  # gRPC may close it meanwhile
+            link = str(file.readlink())
+            if link.startswith("socket:"):
+                yield file.name, link
 
 
 def _one_less(counts: Counter[T], key: T) -> None:
@@ -101,17 +127,6 @@ def _address(text: str) -> str:
         return text
     inner = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return str(inner or address)
-
-
-def _connections(port: int) -> Iterator[tuple[int, SocketPlace]]:
-    """This process's accepted connections at a port: their numbers among its files, and who is at the other end."""
-    for name in list(_FOLDER.iterdir()):
-        with suppress(OSError):  # gRPC may close it meanwhile
-            if str(name.readlink()).startswith("socket:"):
-                with _copied(int(name.name)) as held:
-                    place = _other_end(held) if held.getsockname()[1:2] == (port,) else None
-                if place is not None:
-                    yield int(name.name), place
 
 
 def _shut(number: int, place: SocketPlace) -> None:

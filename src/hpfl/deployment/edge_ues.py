@@ -100,6 +100,8 @@ class EdgeUes:
         there = self.side.waited_for() if only is None else only & self.side.waited_for()
         if not there:
             return only is not None
+        if len(gathering.held) + len(gathering.failed) < self.side.attendance.quorum_of(len(there)):
+            return False  # said of a thousand UEs without looking at each
         heard = there & (gathering.held.keys() | gathering.failed)
         owing = there - heard
         if not heard or (only is None and self.side.opening.is_early()):

@@ -1,17 +1,16 @@
-"""Giving large blocks back to the system: an edge with a thousand streams would otherwise keep what once passed by."""
+"""One heap for all threads: what a thousand streams have let go of is used again, and not kept once for each thread."""
 
 import ctypes
 
-_M_MMAP_THRESHOLD = -3  # malloc.h
-_M_ARENA_MAX = -8
-_LARGE_BYTES = 64 * 1024
+_M_ARENA_MAX = -8  # malloc.h
 
 
-def return_large_blocks() -> bool:
-    """Let the C library map blocks from 64 kB on, so that freeing one frees its memory, and keep one heap instead of
-    one per thread; False where it cannot."""
+def share_one_heap() -> bool:
+    """Let the C library keep one heap instead of one per thread; False where it cannot.
+
+    Blocks the size of an update come from it too: mapping each anew would cost more than everything done with it.
+    """
     try:
-        library = ctypes.CDLL(None)
-        return bool(library.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES) and library.mallopt(_M_ARENA_MAX, 1))
+        return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
     except (OSError, AttributeError):  # another C library
         return False

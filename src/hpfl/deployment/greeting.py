@@ -85,5 +85,10 @@ class Shapes:
         return f"{name} runs another experiment: {', '.join(known[:_MOST_TOLD])}{more} differ from here"
 
 
+def remembered(hello: Any) -> Any:
+    """What of a greeting is looked at later; the rest would be kept for as long as its stream."""
+    return pb.Hello(num_samples=hello.num_samples, visitor=hello.visitor)
+
+
 def _short(value: Any) -> bytes:
     return hashlib.blake2b(repr(value).encode(), digest_size=_HASH_BYTES).digest()

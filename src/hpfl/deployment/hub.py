@@ -13,7 +13,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.admission import Admission, ProvenChild
 from hpfl.deployment.checks import check_hello, check_name
 from hpfl.deployment.doors import STREAMS_BY_NAME, Doors, place_of
-from hpfl.deployment.greeting import Shapes
+from hpfl.deployment.greeting import Shapes, remembered
 from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.logs import log
 from hpfl.deployment.open_files import connections_for
@@ -221,6 +221,7 @@ class Hub:
         child = Child(proven, frame.hello, _served(context, proven.name, self._limits, self.metrics))
         self._retire(child)
         answer = self._parent.greet(child, tag)
+        child.hello = remembered(frame.hello)
         return child, encode(answer, welcome=pb.Welcome(keeps=answer.about_same_model(tag) and frame.hello.holds))
 
     def _retire(self, child: Child) -> None:

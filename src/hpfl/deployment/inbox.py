@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import Arrival, Tag, VectorSpec, decode
+from hpfl.deployment.wire import Arrival, Content, Tag, VectorSpec, decode_whole
 
 Expects = Callable[[Tag, Any], VectorSpec]
 """What a vector with this tag and head must look like; refuses what nobody waits for, before memory is set aside."""
@@ -25,22 +25,22 @@ class Inbox:
 
     def feed(self, data: bytes) -> tuple[Tag, Any] | None:
         """What `data` completes: (tag, Arrival) for a vector, (tag, frame) for a message, None for neither."""
-        tag, frame = decode(data)
+        tag, frame, content = decode_whole(data)
         match frame.WhichOneof("body"):
             case "begin":
-                return self._begun(tag, frame.begin)
+                return self._begun(tag, frame.begin, content)
             case "chunk":
-                return self._continued(tag, frame.chunk)
+                return self._continued(tag, frame.chunk, content)
             case _:
                 return tag, frame
 
-    def _begun(self, tag: Tag, begin: Any) -> tuple[Tag, Any] | None:
+    def _begun(self, tag: Tag, begin: Any, content: Content) -> tuple[Tag, Any] | None:
         self._arrival, self._spoiled = None, tag  # until proven sound
-        self._arrival = Arrival(tag, begin, self._expects(tag, begin))
+        self._arrival = Arrival(tag, begin, self._expects(tag, begin), content)
         self._spoiled = None
         return self._completed(tag)
 
-    def _continued(self, tag: Tag, chunk: Any) -> tuple[Tag, Any] | None:
+    def _continued(self, tag: Tag, chunk: Any, content: Content) -> tuple[Tag, Any] | None:
         arrival = self._arrival
         if arrival is None:
             if tag == self._spoiled:
@@ -48,7 +48,7 @@ class Inbox:
             self._spoiled = tag  # its other chunks need not be refused one by one
             raise RefusedError("order", f"a chunk of round {tag.round} came without a head")
         try:
-            arrival.add(tag, chunk)
+            arrival.add(tag, chunk, content)
         except RefusedError:
             self._arrival, self._spoiled = None, arrival.tag
             raise

@@ -1,6 +1,7 @@
 """From a node's file and the experiment to what the node needs: model, roster, radio and fleet."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -134,7 +135,13 @@ class LinkModel:
     def _fleet(self, members: IntArray, samples: IntArray) -> Fleet:
         everyone = np.zeros(self.config.network.num_ues, dtype=np.int64)
         everyone[members] = samples
-        return make_fleet(fleet_spec(self.config), everyone, self.streams)
+        return replace(self._machines, num_samples=everyone)
+
+    @cached_property
+    def _machines(self) -> Fleet:
+        """The fleet, drawn once for all rounds; the samples are of those who take part."""
+        nobody = np.zeros(self.config.network.num_ues, dtype=np.int64)
+        return make_fleet(fleet_spec(self.config), nobody, self.streams)
 
     def _compute_j(self, fleet: Fleet) -> FloatArray:
         return compute_j(self._compute_s(fleet), fleet.cpu_hz)

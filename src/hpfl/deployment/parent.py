@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from functools import partial
 from typing import Any, Protocol
 
@@ -102,7 +102,7 @@ class ParentSide:
         self.opening = Opening(
             self.attendance,
             settings.timing,
-            there=lambda: len(self.hub.children.keys() - self.gathering.vacant),
+            there=lambda: len(self.hub.children) - len(self.hub.children.keys() & self.gathering.vacant),
             expected=lambda: len(self.roster),
             resumed=lambda: self.model is not None and self.model.tag.round > 0,
         )
@@ -133,9 +133,10 @@ class ParentSide:
             frames = step_frames(model.tag, steps) if steps else model.frames(pb.TRAIN)
             self.hub.send_all(frames, some, at_once=self.at_once, still=lambda: self.model is model)
 
-    def waited_for(self) -> set[int]:
-        """The children that are there and not left out."""
-        return self.hub.children.keys() - self.attendance.left_out()
+    def waited_for(self) -> Set[int]:
+        """The children that are there and not left out, as of now."""
+        there, out = self.hub.children.keys(), self.attendance.left_out()
+        return there - out if out else there
 
     def ask_again(self, children: list[Child]) -> None:
         """Ask those who owe a sketch for it; a child that has not got the model says so."""

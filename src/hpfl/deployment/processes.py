@@ -10,7 +10,7 @@ import torch
 from hpfl.deployment.data_check import check_own_data
 from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge import Edge
-from hpfl.deployment.freed_memory import return_large_blocks
+from hpfl.deployment.freed_memory import share_one_heap
 from hpfl.deployment.health import Health, serve_status
 from hpfl.deployment.identity import check_own_certificate
 from hpfl.deployment.learner import Learner
@@ -27,7 +27,7 @@ from hpfl.learning import Kept
 
 async def run_edge(settings: EdgeNodeSettings) -> None:
     """Run an edge; a signal ends it once what it is sending has gone."""
-    return_large_blocks()
+    share_one_heap()
     stop = asyncio.Event()
     stop_on_signals(stop)
     check_own_certificate(settings, serves=True, connects=True)

@@ -2,9 +2,9 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
 from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
 
+T = TypeVar("T")
 _ROUNDS_WHOLE, _ROUNDS_TIMED = 16, 10_000
 """Last rounds whose seconds are kept, all of them, and as one ratio: what is kept does not grow with the run."""
 
@@ -73,13 +74,15 @@ class DeployedExecutor:
 
     def prepare(self, state: TrainState) -> NamedModel:
         """Make the state's model the current one, before the first edge attaches."""
-        return self._published(state, self._named(state))
+        model = self._named(state)
+        self.loop.run(self._publishing(state, model, _nothing()))
+        return model
 
     def observe(self, state: TrainState) -> EdgesObserved:
         """Wait until the edges that are there have computed; report links, sketches and who is there."""
         began = time.perf_counter()
-        model = self._published(state, self._named(state))
-        held = self.loop.run(self.cloud.observe())
+        model = self._named(state)
+        held = self.loop.run(self._publishing(state, model, self.cloud.observe()))
         spent_s = 0.0 if self._computes_after_order else time.perf_counter() - began
         num_edges = len(state.base_round)
         sketches = np.zeros((num_edges, sketch_width(self.links.config)))
@@ -188,10 +191,10 @@ class DeployedExecutor:
         heard = Heard(state=received(state, edges))
         if self.downlink is not None:
             heard = self.downlink.told(state, edges, observation, step_bits=step.bits)
-        self._published(heard.state, model)
         wait_s = heard.seconds * self.settings.time_scale if self.settings.paced else 0.0
         steps = steps_of(self._taken, model)
-        self.loop.run(self.cloud.broadcast(np.flatnonzero(edges).tolist(), steps, after_s=wait_s))
+        sent = self.cloud.broadcast(np.flatnonzero(edges).tolist(), steps, after_s=wait_s)
+        self.loop.run(self._publishing(heard.state, model, sent))
         return heard
 
     @property
@@ -219,21 +222,18 @@ class DeployedExecutor:
     def _named(self, state: TrainState) -> NamedModel:
         return self.cloud.named(as_vector(state.params), round_number=state.round)
 
-    def _published(self, state: TrainState, model: NamedModel) -> NamedModel:
+    async def _publishing(self, state: TrainState, model: NamedModel, then: Coroutine[Any, Any, T]) -> T:
         """Make a model the current one; updates on the model in an edge's books count too while they are fresh."""
         digests, run = Books.of(state).digest, self.cloud.run
         fresh_enough = ~state.awaiting & (state.staleness <= self.staleness_bound) & digests.any(axis=1)
-        allowed = {
-            edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
-            for edge in np.flatnonzero(fresh_enough).tolist()
-        }
-
-        async def publish() -> None:
-            self.cloud.publish(model)
-            self.cloud.accept_only(allowed)
-
-        self.loop.run(publish())
-        return model
+        self.cloud.publish(model)
+        self.cloud.accept_only(
+            {
+                edge: Tag(run=run, base_round=int(state.base_round[edge]), base=digests[edge].tobytes())
+                for edge in np.flatnonzero(fresh_enough).tolist()
+            }
+        )
+        return await then  # in the same step over to the event loop
 
     def _note(self, timing: Timing) -> None:
         self.cloud.metrics.seconds.observe(timing.measured_s)
@@ -282,3 +282,7 @@ def _arrival(edge: int, came: Delivered) -> EdgeUpdate:
         weight=came.weight,
         importance=came.squared_norm,
     )
+
+
+async def _nothing() -> None:
+    """What follows where a model is published and nothing is sent yet."""

@@ -25,6 +25,7 @@ class RollCall:
         self._asked_s: dict[int, float] = {}
         self._gone: set[int] = set()
         self._num_heard = 0
+        self._worth: int | None = None
         self._last_s = attendance.clock()
 
     def restart(self) -> None:
@@ -84,7 +85,15 @@ class RollCall:
         if count - len(owing) < self._attendance.quorum_of(count):
             return not count
         now_s = self._attendance.clock()
-        return not any(now_s < self._asked_s.get(number, now_s) + self.waits_s(number) for number in owing)
+        last = self._worth
+        if last is not None and last in owing and self._is_worth(last, now_s):  # the others need not be looked at
+            return False
+        self._worth = next((number for number in owing if self._is_worth(number, now_s)), None)
+        return self._worth is None
+
+    def _is_worth(self, number: int, now_s: float) -> bool:
+        """Whether a child is worth waiting for."""
+        return now_s < self._asked_s.get(number, now_s) + self.waits_s(number)
 
     def close(self, owing: Collection[int], count: int) -> None:
         """Go on without those who owe an answer, of `count` who were asked; where most do, nobody is blamed."""

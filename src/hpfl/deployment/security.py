@@ -14,6 +14,8 @@ from hpfl.deployment.wire import MAX_FRAME_BYTES
 _TLS = b"TLSv1.3"
 _READ_BUFFER_BYTES = 8192
 """What a connection keeps ready between messages; gRPC would keep as much as the largest burst it has seen."""
+_TLS_RECORD_BYTES = 4096
+"""What is encrypted at once; each connection keeps a buffer of that size ready, and a longer one is no faster."""
 
 GrpcOptions = list[tuple[str, Any]]
 
@@ -82,6 +84,7 @@ def server_options(limits: LimitSettings, *, connections: int) -> GrpcOptions:
         ("grpc.http2.min_ping_interval_without_data_ms", int(500 * limits.keepalive_s)),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.so_reuseport", 0),
+        ("grpc.tsi.max_frame_size", _TLS_RECORD_BYTES),
         ("grpc.experimental.tcp_max_read_buffer_size", _READ_BUFFER_BYTES),
     ]
 

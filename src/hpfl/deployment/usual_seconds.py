@@ -1,7 +1,7 @@
 """How long children usually take to answer one question, and from that how long one of them is worth waiting for."""
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass
-from statistics import median_low
 
 _FORGETS = 0.1
 """Of a peak, the share by which each quicker answer brings it down."""
@@ -32,19 +32,19 @@ class UsualSeconds:
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
         self._peak_s: dict[int, float] = {}
-        self._typical_s: float | None = None
+        self._sorted_s: list[float] = []
 
     def add(self, number: int, seconds: float) -> None:
         """A child has answered after so long."""
         before = self._peak_s.get(number, seconds)
-        self._peak_s[number] = max(seconds, before + _FORGETS * (seconds - before))
-        self._typical_s = None
+        if number in self._peak_s:
+            del self._sorted_s[bisect_left(self._sorted_s, before)]
+        peak_s = self._peak_s[number] = max(seconds, before + _FORGETS * (seconds - before))
+        insort(self._sorted_s, peak_s)
 
     def typical_s(self) -> float:
-        """What most children stay below: a median, which no single child can move far."""
-        if self._typical_s is None:
-            self._typical_s = median_low(self._peak_s.values())
-        return self._typical_s
+        """What most children stay below: a median, the lower of two, which no single child can move far."""
+        return self._sorted_s[(len(self._sorted_s) - 1) // 2]
 
     def is_slow(self, seconds: float) -> bool:
         """Whether an answer took many times as long as is usual where several children answer."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.vector_frame import VectorFrame, vector_frame
 
 VERSION = 3
 CHUNK_BYTES = 2**20
@@ -22,6 +24,8 @@ DIGEST_BYTES = 16
 METHOD = "/hpfl.tier.v1.Tier/Attach"
 
 Vector = NDArray[Any]
+Content = bytes | memoryview
+"""Bytes of a vector, as they came."""
 
 _TYPES: dict[int, np.dtype[Any]] = {
     pb.FLOAT32: np.dtype("<f4"),
@@ -30,6 +34,7 @@ _TYPES: dict[int, np.dtype[Any]] = {
 }
 _BEGIN = (pb.Frame.BEGIN_FIELD_NUMBER, pb.Begin.DATA_FIELD_NUMBER)
 _CHUNK = (pb.Frame.CHUNK_FIELD_NUMBER, pb.Chunk.DATA_FIELD_NUMBER)
+_DATA_FIELDS = dict((_BEGIN, _CHUNK))
 _CODES = {dtype: code for code, dtype in _TYPES.items()}
 
 
@@ -88,6 +93,35 @@ def decode(data: bytes) -> tuple[Tag, Any]:
         frame = pb.Frame.FromString(data)
     except DecodeError:
         raise RefusedError("malformed", f"{len(data)} bytes came that are no frame") from None
+    return _tag_of(frame), frame
+
+
+def decode_whole(data: bytes) -> tuple[Tag, Any, Content]:
+    """Tag, frame and, of a vector's frame, the content, which is not copied and may be missing in the frame itself."""
+    parts = vector_frame(data, _DATA_FIELDS)
+    if parts is not None:
+        with suppress(DecodeError):  # it is decoded as a whole below, and refused
+            frame = _with_head(parts)
+            return _tag_of(frame), frame, parts.data
+    tag, frame = decode(data)
+    body = frame.WhichOneof("body")
+    return tag, frame, getattr(frame, body).data if body in {"begin", "chunk"} else b""
+
+
+def _with_head(parts: VectorFrame) -> Any:
+    """A frame without its content."""
+    frame = pb.Frame(tag=pb.Tag.FromString(parts.tag))
+    if parts.body == pb.Frame.BEGIN_FIELD_NUMBER:
+        frame.begin.CopyFrom(pb.Begin.FromString(parts.head))
+        frame.begin.SetInParent()
+    else:
+        frame.chunk.CopyFrom(pb.Chunk.FromString(parts.head))
+        frame.chunk.SetInParent()
+    return frame
+
+
+def _tag_of(frame: Any) -> Tag:
+    """The tag of a frame that has a body."""
     if frame.WhichOneof("body") is None:
         raise RefusedError("malformed", "a frame came without a body")
     if len(frame.tag.base) not in {0, DIGEST_BYTES}:
@@ -95,7 +129,7 @@ def decode(data: bytes) -> tuple[Tag, Any]:
     tag = frame.tag
     return Tag(
         run=tag.run, round=tag.round, base_round=tag.base_round, node=tag.node, base=tag.base, edge_round=tag.edge_round
-    ), frame
+    )
 
 
 def vector_frames(
@@ -144,7 +178,7 @@ def _length_delimited(field: int, size: int) -> bytes:
 class Arrival:
     """One vector on its way in: memory is set aside only for what was expected, and chunks come in order or not."""
 
-    def __init__(self, tag: Tag, begin: Any, spec: VectorSpec) -> None:
+    def __init__(self, tag: Tag, begin: Any, spec: VectorSpec, content: Content | None = None) -> None:
         dtype = _TYPES.get(begin.type)
         if dtype != spec.dtype:
             raise RefusedError("type", f"a vector of {dtype or 'unknown type'} came, wanted {spec.dtype}")
@@ -155,7 +189,7 @@ class Arrival:
         self._spec = spec
         self._content = np.empty(spec.nbytes, dtype=np.uint8)  # nobody sees it before it is complete
         self._filled = 0
-        self._take(begin.data)
+        self._take(begin.data if content is None else content)
         begin.ClearField("data")
 
     @property
@@ -163,19 +197,19 @@ class Arrival:
         """Whether every byte is there."""
         return self._filled == len(self._content)
 
-    def add(self, tag: Tag, chunk: Any) -> None:
+    def add(self, tag: Tag, chunk: Any, content: Content | None = None) -> None:
         """The next chunk; one from elsewhere spoils the whole vector."""
         if tag != self.tag:
             raise RefusedError("order", f"a chunk of round {tag.round} came inside a vector of round {self.tag.round}")
         if chunk.offset != self._filled:
             raise RefusedError("order", f"the chunk at byte {chunk.offset} came where byte {self._filled} was wanted")
-        self._take(chunk.data)
+        self._take(chunk.data if content is None else content)
 
     def vector(self) -> Vector:
         """The vector, in native byte order."""
         return self._content.view(self._spec.dtype).astype(self._spec.dtype.newbyteorder("="), copy=False)
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: Content) -> None:
         end = self._filled + len(data)
         if end > len(self._content) or (not data and len(self._content)):
             raise RefusedError("size", f"{end} bytes of a vector came, wanted {len(self._content)} in whole chunks")
