@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.believing import believed, struck
-from hpfl.deployment.checks import CheckedSketch, check_speaker
+from hpfl.deployment.checks import check_speaker
 from hpfl.deployment.collecting import Collecting
 from hpfl.deployment.debts import note_debts
 from hpfl.deployment.deliveries import Held
@@ -23,55 +23,13 @@ from hpfl.deployment.model_steps import ModelStep, StepLog, step_frames
 from hpfl.deployment.named_model import NamedModel, model_of
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.opening import Opening
+from hpfl.deployment.parent_ways import ParentWays
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.roll_call import RollCall
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Arrival, Tag, VectorSpec, encode
-
-
-class ParentWays(Protocol):
-    """What a cloud and an edge do each in its own way; `admit`, `checked` and `accept` may refuse."""
-
-    children_are: str
-
-    @property
-    def update_spec(self) -> VectorSpec:
-        """What an update that was ordered must look like."""
-        ...
-
-    def admit(self, child: Child) -> None:
-        """Look at a greeting."""
-        ...
-
-    def attached(self, side: "ParentSide", child: Child) -> None:
-        """Begin to send what a new child, or a visitor, needs."""
-        ...
-
-    def gone(self, side: "ParentSide", child: Child) -> None:
-        """A child, or a visitor, has left."""
-        ...
-
-    def checked(self, child: Child, sketch: Any) -> CheckedSketch:
-        """A child's sketch."""
-        ...
-
-    def accept(self, side: "ParentSide", number: int, arrival: Arrival) -> None:
-        """A child's update that was asked for."""
-        ...
-
-    def declined(self, side: "ParentSide", child: Child) -> None:
-        """A child has no update for its order."""
-        ...
-
-    def requested(self, side: "ParentSide", child: Child) -> None:
-        """A child asks for the global model."""
-        ...
-
-    def reports_on(self, number: int) -> Collection[int]:
-        """The UEs whose figures a child sends."""
-        ...
 
 
 class ParentSide:
