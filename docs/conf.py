@@ -1,6 +1,7 @@
 """How the site is made of these pages: Sphinx reads the Markdown as it stands, and nothing comes from elsewhere."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
-ROOT = DOCS.parent
+ROOT, RESULTS = DOCS.parent, DOCS / "reproduction"
 sys.path.insert(0, str(ROOT / "src"))
 
 import hpfl  # noqa: E402  found by the line before
@@ -42,12 +43,23 @@ _BACKTICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 
 def plain_links(app: Sphinx, tree: nodes.document) -> None:
-    """Links to folders of the repository become their names, for the site has no such pages."""
+    """Links to folders become their names, for the site has no such pages; those to results lead to the copies."""
     page = Path(app.env.doc2path(app.env.docname)).parent
     for link in list(tree.findall(nodes.Element)):
         target = str(link.get("reftarget", link.get("refuri", "")))
-        if target and ":" not in target and (page / target.partition("#")[0]).is_dir():
+        path = page / target.partition("#")[0]
+        if not target or ":" in target or not path.exists():
+            continue
+        if path.is_dir():
             link.replace_self(nodes.inline("", "", *link.children))
+        elif RESULTS in path.resolve().parents:
+            link.replace_self(nodes.reference("", "", *link.children, internal=True, refuri=target))
+
+
+def copy_results(app: Sphinx, error: Exception | None) -> None:
+    """The page of the reproduction and its data, as they are."""
+    if error is None and app.builder.format == "html":
+        shutil.copytree(RESULTS, Path(app.outdir) / RESULTS.name, dirs_exist_ok=True)
 
 
 def as_markdown(_app: Sphinx, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
@@ -62,5 +74,6 @@ def as_markdown(_app: Sphinx, _what: str, _name: str, _thing: Any, _options: Any
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("doctree-read", plain_links)
+    app.connect("build-finished", copy_results)
     app.connect("autodoc-process-docstring", as_markdown)
     return {"parallel_read_safe": True}

@@ -32,7 +32,8 @@ _TRAITS = {
     "network.carrier_ghz": "carrier_ghz",
 }
 """What a key is called in the trait `reads` of the parts that may ask for it."""
-_SHARED = ("assembly.py", "dealing.py", "downlinks.py", "recorder.py", "reporting/", "config/")
+_NO_RUN = {"config", "studies"}
+"""Rooms that look at keys and run nothing by them."""
 
 
 def read_by(place: str) -> str:
@@ -48,8 +49,8 @@ def simulated_only(place: str) -> bool:
     """Whether no deployed run reads it."""
     if place.startswith("life.") or place in REFUSED | VIRTUAL:
         return True
-    rooms = {file.split("/")[0] for file in uses().get(place, ())}
-    return bool(rooms & {"simulation", "experiment.py"}) and not rooms - {"simulation", "experiment.py", "studies"}
+    rooms = {file.split("/")[0] for file in uses().get(place, ())} - _NO_RUN
+    return bool(rooms) and rooms <= {"simulation", "experiment.py"}
 
 
 def _parts_that_read(place: str) -> Iterator[str]:
