@@ -34,7 +34,9 @@ suppress_warnings = ["misc.highlighting_failure"]  # answers that are cut off wi
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+nitpick_ignore_regex = [("py:.*", ".*")]  # types of signatures: other libraries' pages are not on this machine
 default_role = "code"
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 100
@@ -48,7 +50,7 @@ def plain_links(app: Sphinx, tree: nodes.document) -> None:
     for link in list(tree.findall(nodes.Element)):
         target = str(link.get("reftarget", link.get("refuri", "")))
         path = page / target.partition("#")[0]
-        if not target or ":" in target or not path.exists():
+        if not target or ":" in target or link.get("refdomain") == "doc" or not path.exists():
             continue
         if path.is_dir():
             link.replace_self(nodes.inline("", "", *link.children))

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from reference_pages.markdown import MADE, code, table
 
 from hpfl.registry import Registry
@@ -96,10 +97,19 @@ def package_page(package: str) -> str:
 def _block(package: str, name: str) -> str:
     found = getattr(importlib.import_module(package), name)
     if inspect.isclass(found):
-        return f"```{{autoclass}} {package}.{name}\n:members:\n```\n"
+        within = ":members:\n   :exclude-members: model_config, model_post_init" if _is_model(found) else ":members:"
+        return _directive(f"autoclass:: {package}.{name}\n   {within}")
     if inspect.isroutine(found):
-        return f"```{{autofunction}} {package}.{name}\n```\n"
+        return _directive(f"autofunction:: {package}.{name}")
     return f"```{{py:data}} {package}.{name}\n{' '.join(said(package, name).split())}\n```\n"
+
+
+def _directive(text: str) -> str:
+    return f"```{{eval-rst}}\n.. {text}\n```\n"
+
+
+def _is_model(found: type) -> bool:
+    return issubclass(found, BaseModel)
 
 
 def _first(text: str) -> str:
