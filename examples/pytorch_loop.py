@@ -88,7 +88,7 @@ def main(rounds: int = ROUNDS, planner: str = "joint") -> dict[str, float]:
     shares = samples(generator)
     model = nn.Linear(FEATURES, CLASSES)
     bits = 32.0 * sum(value.numel() for value in model.parameters())
-    of_edge = [[shares[ue] for ue in np.flatnonzero(EDGE_OF_UE == edge)] for edge in range(EDGES)]
+    of_edge = [[shares[ue] for ue in np.flatnonzero(edge == EDGE_OF_UE)] for edge in range(EDGES)]
     edges = [Edge(edge_update(model, own), 0) for own in of_edge]
     before, spent_s, oldest, memory = accuracy(model, shares), 0.0, 0, {}
     for number in range(rounds):
@@ -97,7 +97,8 @@ def main(rounds: int = ROUNDS, planner: str = "joint") -> dict[str, float]:
         called = np.flatnonzero(plan.scheduled)
         with torch.no_grad():
             for name, value in model.named_parameters():
-                value -= OUTER_LR * plan.step_scale * torch.stack([edges[k].update[name] for k in called]).mean(dim=0)
+                direction = torch.stack([edges[edge].update[name] for edge in called]).mean(dim=0)
+                value.sub_(OUTER_LR * plan.step_scale * direction)
         spent_s, oldest = spent_s + plan.round_latency_s, max(oldest, int(problem.staleness[called].max()))
         for edge in called:  # they hear the new model and begin anew
             edges[edge] = Edge(edge_update(model, of_edge[edge]), number + 1)

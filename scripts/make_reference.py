@@ -24,7 +24,11 @@ def pages() -> dict[Path, str]:
         reference / "api.md": api_page(),
         **{reference / "api" / f"{package}.md": package_page(package) for package in PACKAGES},
     }
-    mixed = {DOCS / "methods.md": parts_table, DOCS / "results.md": columns_table, reference / "files.md": columns_table}
+    mixed = {
+        DOCS / "methods.md": parts_table,
+        DOCS / "results.md": columns_table,
+        reference / "files.md": columns_table,
+    }
     return whole | {path: with_blocks(path.read_text(encoding="utf-8"), made) for path, made in mixed.items()}
 
 

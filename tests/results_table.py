@@ -1,4 +1,4 @@
-"""The tables of docs/results.md and docs/reference/files.md: which columns and keys are explained, section by section."""
+"""The tables of docs/results.md and docs/reference/files.md: which columns are explained, section by section."""
 
 import re
 from pathlib import Path

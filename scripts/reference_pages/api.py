@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from reference_pages.markdown import MADE, code, table
 
 from hpfl.registry import Registry
+from reference_pages.markdown import MADE, code, table
 
 PACKAGES = (
     "hpfl",
@@ -47,7 +47,9 @@ def said(package: str, name: str) -> str:
 
 def _said_below(found: Any, name: str) -> str:
     """The string under `NAME = ...`, which Python itself forgets, in whichever module of ours has it."""
-    modules = [one for key, one in sorted(sys.modules.items()) if key.startswith("hpfl.") and getattr(one, "__file__", "")]
+    modules = [
+        one for key, one in sorted(sys.modules.items()) if key.startswith("hpfl.") and getattr(one, "__file__", "")
+    ]
     texts = (_below(Path(str(one.__file__)), name) for one in modules if vars(one).get(name) is found)
     return next((text for text in texts if text), "")
 
@@ -55,7 +57,9 @@ def _said_below(found: Any, name: str) -> str:
 def _below(path: Path, name: str) -> str:
     body = ast.parse(path.read_text(encoding="utf-8")).body
     for line, after in pairwise(body):
-        targets = line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AnnAssign) else []
+        targets = (
+            line.targets if isinstance(line, ast.Assign) else [line.target] if isinstance(line, ast.AnnAssign) else []
+        )
         named = any(isinstance(one, ast.Name) and one.id == name for one in targets)
         if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             return str(after.value.value)

@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from reference_pages.markdown import MADE, code, table
-
 from hpfl.cli import COMMANDS, real_command
+from reference_pages.markdown import MADE, code, table
 
 _KINDS = {"Path": "PATH", "float": "NUMBER", "int": "WHOLE NUMBER"}
 
@@ -30,12 +29,14 @@ Every command with its arguments and options, as `hpfl COMMAND --help` tells the
 
 def commands_page() -> str:
     """`docs/reference/commands.md`."""
-    listed = table(("command", "does"), [(f"[`hpfl {name}`](#hpfl-{name})", told.help) for name, told in COMMANDS.items()])
+    listed = table(
+        ("command", "does"), [(f"[`hpfl {name}`](#hpfl-{name})", told.help) for name, told in COMMANDS.items()]
+    )
     return _INTRO + listed + "\n" + "\n".join(text for name in COMMANDS for text in _command(name, real_command(name)))
 
 
 def _command(path: str, command: Any) -> Iterator[str]:
-    said = "\n\n".join(_paragraphs(command.help or COMMANDS[path.split(" ")[0]].help))
+    said = "\n\n".join(_paragraphs(command.help or COMMANDS[path.split(" ", maxsplit=1)[0]].help))
     inside = getattr(command, "commands", None)
     yield f"## hpfl {path}\n\n{said}\n"
     if inside is not None:

@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from reference_pages.fields import row
-from reference_pages.markdown import MADE, code, table
-from reference_pages.readers import read_by
-
 from hpfl.config.fields import Section
 from hpfl.config.named import rows_of, slots_of
 from hpfl.config.old_keys import OLD_KEYS
 from hpfl.config.whole import Config
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, UeNodeSettings
+from reference_pages.fields import row
+from reference_pages.markdown import MADE, code, table
+from reference_pages.readers import read_by
 
 _HEADS = ("key", "default", "may be", "unit", "meaning")
 
@@ -37,6 +36,8 @@ of its nodes have [keys of their own](node-files.md).
 
 """
 
+_OLD = "## Old names\n\nThese still work everywhere; an old and a new name that disagree are refused.\n\n"
+
 _NODES = f"""\
 # Keys of nodes' files
 
@@ -51,7 +52,7 @@ def configuration_page() -> str:
     """`docs/reference/configuration.md`."""
     sections = "".join(_section(name, info) for name, info in Config.model_fields.items())
     old = table(("old", "now"), [(code(one.old), code(one.new)) for one in OLD_KEYS])
-    return f"{_INTRO}{sections}## Old names\n\nThese still work everywhere; an old and a new name that disagree are refused.\n\n{old}"
+    return f"{_INTRO}{sections}{_OLD}{old}"
 
 
 def _section(name: str, info: Any) -> str:
@@ -92,7 +93,10 @@ def _node_tables() -> Iterator[str]:
 
 def _is_own(model: type[Section], key: str) -> bool:
     """Whether a node has a key that not every node has, or has it with another default."""
-    return key not in NodeSettings.model_fields or model.model_fields[key].default != NodeSettings.model_fields[key].default
+    return (
+        key not in NodeSettings.model_fields
+        or model.model_fields[key].default != NodeSettings.model_fields[key].default
+    )
 
 
 def _is_section(field: Any) -> bool:

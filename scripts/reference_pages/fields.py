@@ -2,9 +2,8 @@
 
 from typing import Any, Literal, get_args, get_origin
 
-from reference_pages.markdown import code, toml
-
 from hpfl.config.fields import ChoiceSpec, said_of
+from reference_pages.markdown import code, toml
 
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 _WORDS = {int: "whole number", float: "number", bool: "`true` or `false`", str: "text", list: "list", dict: "table"}

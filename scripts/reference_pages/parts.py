@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from reference_pages.markdown import code, table, toml
-
 from hpfl.config.kinds import described, kind_called
 from hpfl.registry import OURS
+from reference_pages.markdown import code, table, toml
 
 
 def parts_table(kind: str) -> str:
-    """Every shipped part of a kind: name, meaning, options with default, unit and meaning."""
+    """Every shipped part of a kind: name, meaning and, where any has some, options with default, unit and meaning."""
     parts = [part for part in described(kind_called(kind)) if part["origin"] == OURS]
+    if not any(part["options"] for part in parts):
+        return table(("name", "what it is"), [row[:2] for row in _rows(parts)])
     return table(("name", "what it is", "options"), list(_rows(parts)))
 
 

@@ -6,12 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reference_pages.markdown import code
-
 import hpfl
 from hpfl.config.kinds import kinds
 from hpfl.config.whole import Config
 from hpfl.registry import OURS, Registry
+from reference_pages.markdown import code
 
 SOURCE = Path(hpfl.__file__).parent
 REFUSED = {"training.trigger", "network.coherence_s", "network.trace", "network.write_trace"}
@@ -56,7 +55,7 @@ def simulated_only(place: str) -> bool:
 def _parts_that_read(place: str) -> Iterator[str]:
     trait = _TRAITS[place]
     for kind in kinds():
-        if "reads" not in kind.registry.traits or kind.places[0].split(".")[0] != place.split(".")[0]:
+        if "reads" not in kind.registry.traits or kind.places[0].split(".")[0] != place.split(".", maxsplit=1)[0]:
             continue
         names = [name for name in shipped(kind.registry) if _asks(kind.registry.part(name), trait)]
         if names:

@@ -93,7 +93,9 @@ def test_every_shipped_part_is_on_the_page_of_methods_in_the_section_of_its_kind
 
 def leaves(path, command):
     inside = getattr(command, "commands", None)
-    return [(path, command)] if inside is None else [x for name, c in inside.items() for x in leaves(f"{path} {name}", c)]
+    return (
+        [(path, command)] if inside is None else [x for name, c in inside.items() for x in leaves(f"{path} {name}", c)]
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -124,7 +126,9 @@ def test_every_column_of_every_committed_study_is_explained():
         with path.open(newline="") as file:
             headers[path] = next(csv.reader(file))
     known = explained("tables of studies")
-    named = {re.sub(r"_(low|high)$", "", name) if name not in known else name for row in headers.values() for name in row}
+    named = {
+        re.sub(r"_(low|high)$", "", name) if name not in known else name for row in headers.values() for name in row
+    }
     assert len(headers) > 40
     assert named == known
 
