@@ -45,14 +45,19 @@ _BACKTICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 
 def plain_links(app: Sphinx, tree: nodes.document) -> None:
-    """Links to folders become their names, for the site has no such pages; those to results lead to the copies."""
+    """Links to folders and to pages beside docs/ become their names, for the site has no such pages.
+
+    Those to results of the reproduction lead to their copies.
+    """
     page = Path(app.env.doc2path(app.env.docname)).parent
     for link in list(tree.findall(nodes.Element)):
         target = str(link.get("reftarget", link.get("refuri", "")))
         path = page / target.partition("#")[0]
-        if not target or ":" in target or link.get("refdomain") == "doc" or not path.exists():
+        is_page = link.get("refdomain") == "doc"
+        beside = is_page and DOCS not in Path(app.srcdir, target).resolve().parents
+        if not target or ":" in target or not (path.exists() or is_page) or (is_page and not beside):
             continue
-        if path.is_dir():
+        if beside or path.is_dir():
             link.replace_self(nodes.inline("", "", *link.children))
         elif RESULTS in path.resolve().parents:
             link.replace_self(nodes.reference("", "", *link.children, internal=True, refuri=target))

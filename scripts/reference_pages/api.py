@@ -100,12 +100,19 @@ def package_page(package: str) -> str:
 
 def _block(package: str, name: str) -> str:
     found = getattr(importlib.import_module(package), name)
+    before = next((one for one in PACKAGES if name in public_names(one) and _is_same(found, one, name)), package)
+    if before != package:
+        return f"`{package}.{name}` is described as [{before}.{name}]({before}.md).\n"
     if inspect.isclass(found):
         within = ":members:\n   :exclude-members: model_config, model_post_init" if _is_model(found) else ":members:"
         return _directive(f"autoclass:: {package}.{name}\n   {within}")
     if inspect.isroutine(found):
         return _directive(f"autofunction:: {package}.{name}")
     return f"```{{py:data}} {package}.{name}\n{' '.join(said(package, name).split())}\n```\n"
+
+
+def _is_same(found: Any, package: str, name: str) -> bool:
+    return getattr(importlib.import_module(package), name) is found
 
 
 def _directive(text: str) -> str:

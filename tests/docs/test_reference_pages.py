@@ -113,7 +113,7 @@ def test_every_public_name_is_on_the_pages_and_something_is_said_of_it(package):
     for name in public_names(package):
         assert len(said(package, name)) > 10, f"{package}.{name} has no docstring"
         assert f"| `{name}` |" in text
-        assert f" {package}.{name}\n" in own
+        assert f" {package}.{name}\n" in own or f"`{package}.{name}` is described as [" in own
 
 
 def explained(file):
