@@ -38,6 +38,8 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of signatures: other libraries' pages are not on this machine
 default_role = "code"
+smartquotes = False  # `--set` has two hyphens
+highlight_language = "none"  # blocks without a language are what a terminal shows
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 100
 

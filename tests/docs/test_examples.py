@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,18 @@ def example(name):
     sys.modules[spec.name] = module  # its dataclasses look themselves up
     spec.loader.exec_module(module)
     return module
+
+
+def test_what_the_page_of_recipes_quotes_stands_in_the_examples():
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.py")))
+    quoted = [
+        line.partition("  #")[0]
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    assert len(quoted) >= 4
+    assert [line for line in quoted if line not in code] == []
 
 
 def test_the_pytorch_loop_learns_and_takes_no_update_beyond_the_bound():
