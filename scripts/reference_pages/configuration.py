@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpfl.config.fields import Section
-from hpfl.config.named import rows_of, slots_of
+from hpfl.config.named import Names, NamesSeveral, rows_of, slots_of
 from hpfl.config.old_keys import OLD_KEYS
 from hpfl.config.whole import Config
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, UeNodeSettings
@@ -56,16 +56,20 @@ def configuration_page() -> str:
 
 
 def _section(name: str, info: Any) -> str:
-    said = str(info.description)
-    rows = [[*row(key, field), _reader(name, key)] for key, field in info.annotation.model_fields.items()]
+    said, model = str(info.description), info.annotation
+    named = {**slots_of(model), **rows_of(model)}
+    rows = [_row(f"{name}.{key}", field, named.get(key)) for key, field in model.model_fields.items()]
     return f"## {name}\n\n{said[0].upper()}{said[1:]}.\n\n{table((*_HEADS, 'read by'), rows)}\n"
 
 
-def _reader(section: str, key: str) -> str:
-    model = Config.model_fields[section].annotation
-    named = {**slots_of(model), **rows_of(model)}
-    who = read_by(f"{section}.{key}")
-    return f"{who}; names a [{named[key].registry.kind}](../methods.md#{_anchor(named[key])})" if key in named else who
+def _row(place: str, field: Any, names: Names | NamesSeveral | None) -> list[str]:
+    """A key's row; one that names parts leads to them."""
+    key, default, allowed, unit, meaning = row(place.partition(".")[2], field)
+    if names is not None:
+        several = "list of " if isinstance(names, NamesSeveral) else ""
+        word = names.registry.plural if several else f"a {names.registry.kind}"
+        allowed = f"{several}[{word}](../methods.md#{_anchor(names)})"
+    return [key, default, allowed, unit, meaning, read_by(place)]
 
 
 def _anchor(slot: Any) -> str:
