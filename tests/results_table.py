@@ -1,21 +1,28 @@
-"""The tables of docs/results.md: which columns and keys are explained, section by section."""
+"""The tables of docs/results.md and docs/reference/files.md: which columns are explained, section by section."""
 
 import re
 from pathlib import Path
 
-_PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+_DOCS = Path(__file__).parents[1] / "docs"
+_OTHERS = "reference/files.md"
+"""The page of files that no run leaves by itself."""
 _ONLY = {"simulated": "deployed runs only", "deployed": "simulated runs only"}
 
 
-def explained(section, kind="simulated"):
+def explained(section, kind="simulated", page="results.md"):
     """Names in the first column of a section's table, but those that only the other kind of run has."""
-    text = re.split(r"^## ", _PAGE.read_text(), flags=re.MULTILINE)
+    text = re.split(r"^## ", (_DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
     (body,) = [part for part in text if part.startswith(f"{section}\n")]
     rows = [line for line in body.splitlines() if line.startswith("| `") and _ONLY[kind] not in line]
     names = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
     assert len(names) == len(set(names)), f"{section} explains a name twice"
     assert all(row.split("|")[3].strip() for row in rows), f"{section} has a name without a meaning"
     return set(names)
+
+
+def explained_elsewhere(section):
+    """Names that the page of other files explains."""
+    return explained(section, page=_OTHERS)
 
 
 def flat(row):

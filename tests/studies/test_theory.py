@@ -23,6 +23,7 @@ from hpfl.studies import theory, theory_constants
 from hpfl.studies.theory_constants import Estimator
 from hpfl.studies.theory_replay import read_run
 from hpfl.studies.theory_report import bound_columns, departures, summary, table
+from results_table import explained_elsewhere
 
 SMALL = (
     "network.edges=4",
@@ -205,6 +206,8 @@ def test_the_command_leaves_table_summary_and_pictures(folder: Path, tmp_path: P
     assert (found["rounds"], found["ues_estimated"], found["replay_identical"]) == (6, 4, True)
     with (tmp_path / "t" / "theory.csv").open() as file:
         rows = list(csv.DictReader(file))
+    assert set(rows[0]) == explained_elsewhere("theory.csv")
+    assert set(found) == explained_elsewhere("theory.json")
     held = sum(float(row["loss_change"]) <= float(row["corrected_bound"]) for row in rows)
     assert found["bounds"]["corrected"]["held"] == held
     assert (tmp_path / "t" / "theory.png").stat().st_size > 10_000

@@ -17,6 +17,7 @@ from hpfl.records import APART, PER_EDGE, PER_UE, Index, taken
 from hpfl.rng import Stream
 
 Memory = Mapping[str, Any]
+"""What a planner hands on to its next round: plain values and arrays by name, which JSON can hold."""
 Spectrum = Literal["fixed", "phased"]
 """How links share the band: for the whole round (the paper's C2), or anew in each phase (docs/planning.md)."""
 Certificate = Literal["fixed", "one switch", "any bandwidth over time"]

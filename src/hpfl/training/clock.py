@@ -14,6 +14,7 @@ from hpfl.planning.problem import Plan
 from hpfl.registry import Registry
 
 ClockMemory = Mapping[str, NDArray[Any]]
+"""What a clock hands on to its next round: arrays by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
