@@ -6,6 +6,7 @@ from pathlib import Path
 from hpfl import atomic
 
 ROUNDS, SUMMARY, CONFIG, TIMELINE = "rounds.jsonl", "summary.json", "config.toml", "timeline.jsonl"
+SCENES = "scenes.jsonl"
 MODEL, UES, FIGURES, CHECKPOINTS = "model.safetensors", "ues.csv", "figures", "checkpoints"
 RUN_ID = "run-id"
 """The name of a deployment, which its messages carry; no simulated run has one."""
