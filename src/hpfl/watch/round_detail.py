@@ -6,7 +6,7 @@ from typing import Any
 from hpfl.reporting.folder import SCENES, TIMELINE
 from hpfl.watch.by_round import RoundLines
 from hpfl.watch.gantt_rows import gantt_of_round
-from hpfl.watch.shown import parsed, whole
+from hpfl.watch.shown import parsed
 from hpfl.watch.spectrum_phases import phases_of, upload_distribution
 from hpfl.watch.watched_run import WatchedRun
 
@@ -55,10 +55,8 @@ def scene_of(folder: Path, number: int) -> dict[str, Any] | None:
 
 def places_of(folder: Path, scene: dict[str, Any]) -> dict[str, Any] | None:
     """Where everything was: in the round's own scene where things move, else in the file's first."""
-    if scene.get("places"):
-        return dict(scene["places"])
-    first = parsed(RoundLines(folder / SCENES).first_line()) or {}
-    return dict(first["places"]) if isinstance(first.get("places"), dict) else None
+    own = scene if scene.get("edge_places") else parsed(RoundLines(folder / SCENES).first_line()) or {}
+    return {"edges": own["edge_places"], "ues": own.get("ue_places")} if own.get("edge_places") else None
 
 
 def edges_of(
@@ -76,7 +74,7 @@ def edges_of(
         "staleness": per_edge.get("staleness") or _aggregated(record, "staleness", count),
         "importance": per_edge.get("importance"),
         "base_round": _base_rounds(record, per_edge, gantt, count),
-        "outcome": _outcomes(record, count, set(whole(edge) for edge in per_edge.get("absent") or ())),
+        "outcome": _outcomes(record, count, _numbers((scene or {}).get("absent"))),
         "backhaul_hz": [link[k]["backhaul_hz"] if k in link else 0.0 for k in range(count)] if scene else None,
         "access_hz": [link[k]["access_hz"] if k in link else 0.0 for k in range(count)] if scene else None,
         "limits": [k in link and _is_last(link[k]["end_s"], last_s) for k in range(count)] if scene else None,
@@ -87,19 +85,13 @@ def map_of(scene: dict[str, Any], places: dict[str, Any] | None) -> dict[str, An
     """Places and gains; None where no places were recorded."""
     if places is None:
         return None
-    ues, edges = scene.get("ues"), places["edges"]
-    at = places.get("ues")
-    shown = None
+    ues, edges, at, shown = scene.get("ues"), places["edges"], places.get("ues"), None
     if at and ues:
-        shown = {
-            "ue": ues["ue"],
-            "x": [at["x"][ue] if ue < len(at["x"]) else None for ue in ues["ue"]],
-            "y": [at["y"][ue] if ue < len(at["y"]) else None for ue in ues["ue"]],
-            "edge": ues["edge"],
-            "gain_db": ues["gain_db"],
-        }
-    gain_db = scene["edges"].get("gain_db")
-    return {"cloud": [0.0, 0.0], "edges": {**edges, "gain_db": gain_db}, "ues": shown, "sampled": False}
+        place = dict(zip(at["ue"], zip(at["x_m"], at["y_m"], strict=True), strict=True))
+        xs, ys = zip(*(place.get(ue, (None, None)) for ue in ues["ue"]), strict=True) if ues["ue"] else ((), ())
+        shown = {"ue": ues["ue"], "x": xs, "y": ys, "edge": ues["edge"], "gain_db": ues["gain_db"]}
+    own = {"x": edges["x_m"], "y": edges["y_m"], "gain_db": scene["edges"].get("gain_db")}
+    return {"cloud": [0.0, 0.0], "edges": own, "ues": shown, "sampled": False}
 
 
 def reasons_of(record: dict[str, Any], scene: dict[str, Any] | None) -> dict[str, Any]:

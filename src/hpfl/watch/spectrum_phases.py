@@ -21,8 +21,9 @@ def phases_of(scene: dict[str, Any], record: dict[str, Any], gantt: dict[str, An
 def upload_distribution(scene: dict[str, Any]) -> dict[str, Any] | None:
     """How long the UEs that were called transmit, as a histogram."""
     if scene.get("uploads"):
-        return {"metric": "upload_s", **scene["uploads"]}
-    sent = (scene.get("ues") or {}).get("sent")
+        told = scene["uploads"]
+        return {"metric": "upload_s", "edges": told["bins_s"], "counts": told["counts"]}
+    sent = scene.get("sent")
     values = [end - start for start, end in zip(sent["start_s"], sent["end_s"], strict=True)] if sent else []
     if not values:
         return None
@@ -36,7 +37,7 @@ def upload_distribution(scene: dict[str, Any]) -> dict[str, Any] | None:
 
 def _access(scene: dict[str, Any], began_s: float) -> list[dict[str, Any]]:
     """One link for each UE that was called, or one for all UEs of an edge together."""
-    sent = (scene.get("ues") or {}).get("sent")
+    sent = scene.get("sent")
     if sent:
         edge_of = dict(zip(scene["ues"]["ue"], scene["ues"]["edge"], strict=True))
         rows = zip(sent["ue"], sent["hz"], sent["start_s"], sent["end_s"], strict=True)
