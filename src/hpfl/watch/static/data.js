@@ -35,12 +35,14 @@ export function carriedNote() {
   return carried?.["api/exported"]?.note ?? "";
 }
 
-/** Listens to news: `onRound`, `onState` take an event's data, `onLine` whether the connection stands. */
-export function listen({ onRound, onState, onLine }) {
+/** Listens to news: `onRound`, `onState`, `onReset` take an event's data, `onRuns` says that there are others, `onLine` whether the connection stands. */
+export function listen({ onRound, onState, onReset, onRuns, onLine }) {
   if (carried) return;
   const source = new EventSource("api/events");
   source.addEventListener("open", () => onLine(true));
   source.addEventListener("error", () => onLine(false));
   source.addEventListener("round", (event) => onRound(JSON.parse(event.data)));
+  source.addEventListener("reset", (event) => onReset(JSON.parse(event.data)));
+  source.addEventListener("runs", onRuns);
   source.addEventListener("state", (event) => onState(JSON.parse(event.data)));
 }

@@ -38,7 +38,7 @@ function drawHeader({ run, state, live, facts, theme }) {
   const [sign, word] = STATES[now.state] ?? ["?", String(now.state)];
   say(state, `${sign} ${word}`);
   say(live, liveWords());
-  live.dataset.on = session.live && session.connected ? "yes" : "no";
+  live.dataset.on = live.textContent.startsWith("●") ? "yes" : "no";
   say(facts, `${now.kind}, ${now.num_edges} edges, ${now.num_ues} UEs, planner ${now.planner}, ${now.dataset}, seed ${now.seed}`);
   const title = `${now.name}, round ${currentRound()} · hpfl watch`;
   if (document.title !== title) document.title = title;
@@ -46,7 +46,7 @@ function drawHeader({ run, state, live, facts, theme }) {
 
 function liveWords() {
   if (isExported()) return carriedNote() || "exported file";
-  if (!session.live) return "replay";
+  if (!session.live || !["running", "waiting"].includes(currentRun()?.state)) return "replay";
   return session.connected ? (setting("round") === "" ? "● live, following" : "● live, standing still") : "○ connection lost, trying again";
 }
 
@@ -77,7 +77,7 @@ export function createRunList(root) {
   let drawn = "";
   return () => {
     const key = JSON.stringify([session.runs.map((run) => run.id), setting("hide"), isDark()]);
-    root.hidden = session.runs.length < 2;
+    root.hidden = session.runs.length < 2 || setting("view") !== "curves";
     if (key === drawn || root.hidden) return;
     drawn = key;
     const focus = document.activeElement?.dataset?.group;

@@ -26,7 +26,7 @@ export function rangeOf(lists, room = 0) {
     }
   }
   if (low > high) return [0, 1];
-  const spare = high > low ? (high - low) * room : Math.abs(high) * 0.1 || 0.5;
+  const spare = high - low > 1e-6 * Math.max(Math.abs(high), Math.abs(low)) ? (high - low) * room : Math.abs(high) * 0.1 || 0.5;
   return [low - spare, high + spare];
 }
 
@@ -34,7 +34,7 @@ export function rangeOf(lists, room = 0) {
 export function paintAxes(painter, scales, colours, { xLabel, xUnit, yUnit, yLabel }) {
   const { margin, width, height } = scales;
   const bottom = margin.top + height;
-  for (const value of ticks(...scales.y, Math.max(2, height / 48))) {
+  for (const value of ticks(...scales.y, Math.max(2, height / 34))) {
     const y = scales.up(value);
     painter.path([[margin.left, y], [margin.left + width, y]], { stroke: colours.line, line: 1 });
     painter.text(margin.left - 6, y, tick(value, yUnit), { fill: colours.soft, size: 11, anchor: "end" });

@@ -31,8 +31,9 @@ export class Panel {
 
   makeButtons() {
     const button = (text, label, onclick) => make("button", { type: "button", class: "quiet", "aria-label": label, text, onclick });
+    const drawn = this.height !== undefined;
     return make("div", { class: "tools" },
-      button("SVG", `${this.title} as an SVG file`, () => this.saveSvg()),
+      drawn ? button("SVG", `${this.title} as an SVG file`, () => this.saveSvg()) : null,
       button("CSV", `${this.title} as a CSV file`, () => this.saveCsv()));
   }
 

@@ -100,7 +100,8 @@ export class PlotPanel extends Panel {
     ctx.stroke();
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
     ctx.textAlign = "right";
-    ctx.fillText(targetLabel, bbox.left + bbox.width - 6, y - 5 * devicePixelRatio);
+    ctx.textBaseline = "bottom";
+    ctx.fillText(targetLabel, bbox.left + bbox.width - 6, y - 3 * devicePixelRatio);
     ctx.restore();
   }
 

@@ -1,24 +1,25 @@
 // Going through rounds: a slider, buttons, and the keyboard.
 
-import { make, say } from "./dom.js";
+import { make, makeSvg, say } from "./dom.js";
 import { currentRound, goTo, lastRound, redraw } from "./session.js";
 import { choose, setting } from "./state.js";
 import { switchTheme } from "./theme.js";
 
+const ICONS = {
+  play: "M3 1.5v11l9.5-5.5z", pause: "M2.5 1.5h3v11h-3zM8.5 1.5h3v11h-3z", back: "M9.5 1.5v11L3 7zM2 1.5h1.4v11H2z", forth: "M4.5 1.5v11L11 7zM10.6 1.5H12v11h-1.4z",
+};
 const playing = { on: false, last: 0, speed: 5 };
 
 /** Fills the scrubber; the answer draws it again. */
 export function createScrubber(root) {
-  const button = (id, text, label, onclick) => make("button", { type: "button", id, text, "aria-label": label, title: label, onclick });
-  const play = button("play", "▶", "Play", togglePlay);
+  const button = (id, inside, label, onclick) => make("button", { type: "button", id, "aria-label": label, title: label, onclick }, inside);
+  const play = button("play", icon(ICONS.play), "Play", togglePlay);
   const slider = make("input", { type: "range", id: "round", min: 1, max: 1, step: 1, value: 1, "aria-label": "Round", oninput: () => goTo(slider.valueAsNumber) });
   const words = make("output", { id: "place", for: "round" });
   const newest = button("newest", "Newest", "Follow the newest round", () => choose({ round: "" }));
   const speed = make("select", { "aria-label": "Rounds per second while playing", onchange: () => (playing.speed = Number(speed.value)) },
     ...[2, 5, 20, 60].map((one) => make("option", { value: one, text: `${one}/s`, selected: one === 5 })));
-  root.append(play, button("back", "◀", "One round back", () => goTo(currentRound() - 1)), slider, button("forth", "▶", "One round on", () => goTo(currentRound() + 1)), words, newest, speed);
-  root.querySelector("#forth").textContent = "⏵";
-  root.querySelector("#back").textContent = "⏴";
+  root.append(play, button("back", icon(ICONS.back), "One round back", () => goTo(currentRound() - 1)), slider, button("forth", icon(ICONS.forth), "One round on", () => goTo(currentRound() + 1)), words, newest, speed);
   return () => drawScrubber({ play, slider, words, newest });
 }
 
@@ -28,9 +29,17 @@ function drawScrubber({ play, slider, words, newest }) {
   if (slider.valueAsNumber !== round) slider.value = round;
   slider.setAttribute("aria-valuetext", `round ${round} of ${last}`);
   say(words, `${round} / ${last}`);
-  say(play, playing.on ? "❚❚" : "▶");
-  play.setAttribute("aria-label", playing.on ? "Pause" : "Play");
+  const label = playing.on ? "Pause" : "Play";
+  if (play.getAttribute("aria-label") !== label) {
+    play.setAttribute("aria-label", label);
+    play.title = label;
+    play.replaceChildren(icon(playing.on ? ICONS.pause : ICONS.play));
+  }
   newest.setAttribute("aria-pressed", setting("round") === "" ? "true" : "false");
+}
+
+function icon(d) {
+  return makeSvg("svg", { viewBox: "0 0 14 14", width: 12, height: 12, "aria-hidden": "true" }, makeSvg("path", { d, fill: "currentColor" }));
 }
 
 /** Plays from here, from the beginning where the end is reached; or stops. */

@@ -85,14 +85,15 @@ async function loadColumns(run) {
 /** Follows the news of runs that go on. */
 export function follow() {
   if (!session.live) return;
-  listen({ onRound: takeRound, onState: takeState, onLine: takeLine });
+  listen({ onRound: takeRound, onState: takeState, onReset: takeReset, onRuns: refreshRuns, onLine: takeLine });
 }
 
 function takeRound({ run: id, count, rows }) {
   const run = session.runs.find((one) => one.id === id);
   if (!run) return;
   const columns = session.columns.get(id);
-  if (columns) columns.append(rows);
+  if (columns && rows.round[0] > columns.count + 1) loadColumns(run);
+  else columns?.append(rows);
   run.rounds = count;
   run.clock_s = rows.time_s?.at(-1) ?? run.clock_s;
   redraw();
@@ -100,17 +101,30 @@ function takeRound({ run: id, count, rows }) {
 
 function takeState(news) {
   const run = session.runs.find((one) => one.id === news.run);
-  if (!run) return void load();
+  if (!run) return void refreshRuns();
   Object.assign(run, { state: news.state });
   shelf.forget(`api/runs/${run.id}/ues`);
   redraw();
 }
 
-/** A connection that came back may have missed rounds: columns are loaded again. */
+/** A run that began anew, or leapt: its columns are loaded again. */
+function takeReset({ run: id, count }) {
+  const run = session.runs.find((one) => one.id === id);
+  if (!run) return;
+  run.rounds = count;
+  loadColumns(run);
+}
+
+/** What a connection that begins, or comes back, may have missed is asked for. */
 function takeLine(stands) {
-  if (stands && session.missed) load();
-  session.missed = session.missed || (session.connected && !stands);
-  if (stands) session.missed = false;
   session.connected = stands;
+  if (stands) refreshRuns();
+  redraw();
+}
+
+async function refreshRuns() {
+  const { runs } = await ask("api/runs").catch(() => session);
+  session.runs = runs;
+  await Promise.all(runs.filter((run) => run.rounds !== session.columns.get(run.id)?.count).map(loadColumns));
   redraw();
 }
