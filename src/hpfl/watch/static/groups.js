@@ -21,7 +21,8 @@ export function groupsOf(runs) {
 export function groupName(group) {
   const [first] = group.runs;
   if (group.runs.length === 1) return first.title || first.name;
-  return `${commonName(group.runs.map((run) => run.name))}, ${group.runs.length} seeds`;
+  const rest = (first.title ?? "").startsWith(`${first.name}: `) ? first.title.slice(first.name.length) : "";
+  return `${commonName(group.runs.map((run) => run.name))}${rest}, ${group.runs.length} seeds`;
 }
 
 /** What names begin with, without the seed's number at the end. */

@@ -11,7 +11,7 @@ const MARGIN_HEAT = { left: 58, right: 64, top: 10, bottom: 36 };
 
 /** A panel of a matrix {rounds, values: Float32Array by edge, edges, low, high}, which `source()` gives or null. */
 export class HeatPanel extends Panel {
-  constructor({ title, name, source }) {
+  constructor({ title, name, source, tone }) {
     super({
       title, height: () => Math.min(460, Math.max(150, 50 + 15 * (source()?.edges ?? 0))),
       paint: (painter, size, ink) => this.paintHeat(painter, size, ink),
@@ -20,12 +20,12 @@ export class HeatPanel extends Panel {
       hit: (x, y, size) => this.hitHeat(x, y, size),
       press: (x, y, size) => this.pressHeat(x, size),
     });
-    Object.assign(this, { name, source });
+    Object.assign(this, { name, source, tone: tone ?? ((share) => share) });
     this.root.classList.add("wide");
   }
 
   scales(size, { rounds, edges }) {
-    return { ...scalesOf(size, { x: [0, rounds.length], y: [edges, 0] }, MARGIN_HEAT), row: (size.height - 46) / edges };
+    return { ...scalesOf(size, { x: [0, rounds.length], y: [0, edges] }, MARGIN_HEAT), row: (size.height - 46) / edges };
   }
 
   paintHeat(painter, size, ink) {
@@ -37,7 +37,7 @@ export class HeatPanel extends Panel {
     painter.rect(margin.left, margin.top, width, height, { stroke: ink.line });
     const every = Math.ceil(13 / scales.row);
     for (let edge = 0; edge < data.edges; edge += every) {
-      painter.text(margin.left - 6, scales.up(edge + 0.5), `edge ${edge}`, { fill: ink.soft, size: 11, anchor: "end" });
+      painter.text(margin.left - 6, margin.top + (edge + 0.5) * scales.row, `edge ${edge}`, { fill: ink.soft, size: 11, anchor: "end" });
     }
     for (const place of ticks(0, data.rounds.length - 1, width / 90).filter(Number.isInteger)) {
       painter.text(scales.across(place + 0.5), margin.top + height + 12, String(data.rounds[place]), { fill: ink.soft, size: 11, anchor: "middle" });
@@ -54,7 +54,7 @@ export class HeatPanel extends Panel {
     const shades = Array.from({ length: 256 }, (_, k) => heat(ink, k / 255));
     for (let k = 0; k < values.length; k++) {
       if (Number.isNaN(values[k])) continue;
-      const shade = shades[Math.round((255 * (values[k] - low)) / (high - low || 1))];
+      const shade = shades[Math.round(255 * this.tone((values[k] - low) / (high - low || 1)))];
       image.data.set(shade, 4 * k);
       image.data[4 * k + 3] = 255;
     }
@@ -67,7 +67,7 @@ export class HeatPanel extends Panel {
     const x = margin.left + width + 14;
     const steps = 24;
     for (let k = 0; k < steps; k++) {
-      painter.rect(x, margin.top + height - ((k + 1) * height) / steps, 10, height / steps + 0.5, { fill: heatColour(ink, k / (steps - 1)) });
+      painter.rect(x, margin.top + height - ((k + 1) * height) / steps, 10, height / steps + 0.5, { fill: heatColour(ink, this.tone(k / (steps - 1))) });
     }
     painter.rect(x, margin.top, 10, height, { stroke: ink.line });
     painter.text(x + 14, margin.top + 6, digits(high), { fill: ink.soft, size: 10 });

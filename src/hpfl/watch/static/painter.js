@@ -5,6 +5,7 @@ import { makeSvg } from "./dom.js";
 const TILE = 7;
 const FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const patterns = new Map();
+const ruler = document.createElement("canvas").getContext("2d");
 
 function tileLines(kind) {
   if (kind === "rising") return [[0, TILE, TILE, 0], [-1, 1, 1, -1], [TILE - 1, TILE + 1, TILE + 1, TILE - 1]];
@@ -107,11 +108,15 @@ export class CanvasPainter {
     pen.globalAlpha = 1;
   }
 
-  text(x, y, string, { fill, size = 12, anchor = "start", weight = 400, turned = false } = {}) {
+  text(x, y, string, { fill, size = 12, anchor = "start", weight = 400, turned = false, halo = null } = {}) {
     const pen = this.context;
     pen.font = `${weight} ${size}px ${FONT}`;
     pen.textAlign = anchor === "middle" ? "center" : anchor;
     pen.textBaseline = "middle";
+    if (halo) {
+      Object.assign(pen, { strokeStyle: halo, lineWidth: 3, lineJoin: "round" });
+      pen.strokeText(string, x, y);
+    }
     pen.fillStyle = fill;
     if (!turned) return pen.fillText(string, x, y);
     pen.save();
@@ -159,10 +164,11 @@ export class SvgPainter {
     }));
   }
 
-  text(x, y, string, { fill, size = 12, anchor = "start", weight = 400, turned = false } = {}) {
+  text(x, y, string, { fill, size = 12, anchor = "start", weight = 400, turned = false, halo = null } = {}) {
     this.root.append(makeSvg("text", {
       x: short(x), y: short(y), fill, "font-size": size, "text-anchor": anchor, "font-weight": weight,
       "font-family": FONT, "dominant-baseline": "central", text: string,
+      stroke: halo, "stroke-width": halo ? 3 : null, "paint-order": halo ? "stroke" : null, "stroke-linejoin": halo ? "round" : null,
       transform: turned ? `rotate(-90 ${short(x)} ${short(y)})` : null,
     }));
   }
@@ -183,6 +189,12 @@ export class SvgPainter {
     this.hatches.set(key, id);
     return id;
   }
+}
+
+/** How wide a text is, in pixels. */
+export function widthOf(string, size, weight = 400) {
+  ruler.font = `${weight} ${size}px ${FONT}`;
+  return ruler.measureText(string).width;
 }
 
 function short(value) {

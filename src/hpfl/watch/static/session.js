@@ -6,7 +6,7 @@ import { ask, listen } from "./data.js";
 import { choose, setting } from "./state.js";
 
 export const session = { runs: [], version: "", live: false, connected: false, columns: new Map(), problem: "" };
-export const shelf = new Shelf(96, () => redraw());
+export const shelf = new Shelf(48, () => redraw());
 const drawers = [];
 let frame = 0;
 

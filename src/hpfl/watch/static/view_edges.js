@@ -8,12 +8,13 @@ import { Panel } from "./panel.js";
 import { currentDetails, currentRun, lastRound, redraw } from "./session.js";
 
 const AGAIN_MS = 3000;
+const TONES = { importance: Math.sqrt, scheduled: (share) => 0.5 * share };
 const kept = { run: "", count: 0, asked: 0, busy: false, version: 0, matrices: {}, problem: "" };
 
 export function createEdges() {
   const panels = ["staleness", "importance", "scheduled"].map((name) => new HeatPanel({
     title: { staleness: "Staleness of edges (rounds)", importance: "Importance of edges", scheduled: "Scheduled edges (1: yes)" }[name],
-    name, source: () => kept.matrices[name] ?? null,
+    name, source: () => kept.matrices[name] ?? null, tone: TONES[name],
   }));
   const view = { details: null };
   const numbers = new Panel({ title: "Edges in this round", table: () => edgeTable(view.details) });
@@ -28,7 +29,7 @@ function drawEdges(panels, numbers, view) {
   for (const panel of panels) {
     const there = kept.matrices[panel.name];
     panel.setEmpty(there || !kept.version ? "" : kept.problem || `This run did not record ${panel.name} of each edge.`);
-    if (there) panel.say(there.stride > 1 ? `Every ${there.stride}th round is shown.` : "");
+    if (there) panel.say(`${there.stride > 1 ? `One round in ${there.stride} is shown. ` : ""}${panel.name === "importance" ? "Tones go by the square root. " : ""}Click to go to a round.`);
     panel.draw(`${kept.run}/${kept.version}`);
     if (panel.details.open && panel.tabled !== nowKey()) panel.fillTable();
     panel.tabled = nowKey();

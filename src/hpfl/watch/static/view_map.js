@@ -63,10 +63,10 @@ function trailsOf(round) {
   const found = [];
   for (let before = Math.max(1, round - TRAIL); before < currentRound() && before < round; before++) {
     const ues = shelf.get(roundPath(run.id, before))?.map?.ues;
-    if (ues) found.push(ues);
+    if (ues) found.push(new Map(ues.x.map((x, k) => [ues.ue?.[k] ?? k, [x, ues.y[k]]])));
   }
   const now = shelf.get(roundPath(run.id, round))?.map?.ues;
-  const moves = now && found.some((ues) => ues.x.some((x, k) => x !== now.x[k] || ues.y[k] !== now.y[k]));
+  const moves = now && found.some((places) => now.x.some((x, k) => places.get(now.ue?.[k] ?? k)?.[0] !== x));
   return moves ? found : [];
 }
 
@@ -90,9 +90,9 @@ function paintMap(painter, size, ink, view) {
   if (map.cloud) {
     const place = at(...map.cloud);
     marker(painter, "square", place, 7, { fill: ink.ink, stroke: ink.surface });
-    painter.text(place[0], place[1] - 16, "cloud", { fill: ink.ink, size: 12, anchor: "middle", weight: 600 });
+    painter.text(place[0], place[1] - 16, "cloud", { fill: ink.ink, size: 12, anchor: "middle", weight: 600, halo: ink.surface });
   }
-  const step = ticks(0, size.width / scale / 4, 1).at(-1) || 1;
+  const step = ticks(0, size.width / scale / 6, 2).at(-1) || 1;
   painter.path([[14, size.height - 14], [14 + step * scale, size.height - 14]], { stroke: ink.soft, line: 2 });
   painter.text(14, size.height - 24, `${digits(step)} m`, { fill: ink.soft, size: 11 });
 }
@@ -119,12 +119,13 @@ function paintUes(painter, ink, view, { at, only }) {
     const faint = only !== null && ues.edge[k] !== only;
     const number = ues.ue?.[k] ?? k;
     if (view.trails.length && !faint && (!many || number === picked)) {
-      painter.path([...view.trails.map((one) => at(one.x[k], one.y[k])), place], { stroke: ink.soft, line: 1, opacity: 0.6 });
+      const before = view.trails.map((places) => places.get(number)).filter((one) => one && one[0] !== null);
+      painter.path([...before.map((one) => at(...one)), place], { stroke: ink.soft, line: 1.2, opacity: 0.7 });
     }
     const share = 0.25 + 0.65 * ((ues.gain_db?.[k] ?? low) - low) / (high - low || 1);
     if (number === picked) {
       marker(painter, "diamond", place, 7, { fill: ink.backhaul, stroke: ink.ink });
-      painter.text(place[0] + 11, place[1], `UE ${number}`, { fill: ink.ink, size: 12, weight: 600 });
+      painter.text(place[0] + 11, place[1], `UE ${number}`, { fill: ink.ink, size: 12, weight: 600, halo: ink.surface });
     } else painter.circle(...place, many ? 2 : 3.2, { fill: heatColour(ink, share), stroke: many ? null : ink.soft, line: 0.5, opacity: faint ? 0.15 : 1 });
   }
 }
@@ -133,7 +134,7 @@ function paintEdge(painter, ink, { edges, map }, { k, place, faint }) {
   const opacity = faint ? 0.3 : 1;
   const small = map.edges.x.length > 60;
   marker(painter, "triangle", place, small ? 5 : 8, { fill: edges?.scheduled?.[k] ? ink.accent : ink.surface, stroke: ink.ink, opacity });
-  if (!small || !faint) painter.text(place[0] + (small ? 7 : 11), place[1], String(k), { fill: faint ? ink.soft : ink.ink, size: small ? 10 : 12, weight: 600 });
+  if (!small || !faint) painter.text(place[0] + (small ? 7 : 11), place[1], String(k), { fill: faint ? ink.soft : ink.ink, size: small ? 10 : 12, weight: 600, halo: ink.surface });
 }
 
 function thingAt(x, y, size, view) {

@@ -4,6 +4,7 @@ import { make } from "./dom.js";
 import { show, tick, ticks } from "./format.js";
 import { keyOf } from "./legend.js";
 import { scalesOf } from "./linechart.js";
+import { widthOf } from "./painter.js";
 import { Panel } from "./panel.js";
 import { currentDetails, currentRound, currentRun } from "./session.js";
 
@@ -49,12 +50,16 @@ function layOut({ spectrum, record }) {
   let most = 0;
   for (const phase of spectrum.phases) {
     const links = linksOf(phase, currentRun().bandwidth_hz);
-    let height = 0;
-    for (const link of links) {
-      blocks.push({ ...link, phase: phase.name, low: height, high: height + link.hz });
+    const together = (hop) => links.every((link) => link.hop !== hop || link.limits);
+    let [height, shade] = [0, 0];
+    links.forEach((link, k) => {
+      const before = links[k - 1];
+      if (before?.hop === "cloud" && link.hop === "cell") height = 0;
+      if (before && before.edge !== link.edge) shade = 1 - shade;
+      blocks.push({ ...link, phase: phase.name, low: height, high: height + link.hz, shade, all: together(link.hop) });
       height += link.hz;
-    }
-    most = Math.max(most, height);
+      most = Math.max(most, height);
+    });
   }
   const from = Math.min(...spectrum.phases.map((phase) => phase.start_s));
   const to = Math.max(...spectrum.phases.map((phase) => phase.end_s));
@@ -66,7 +71,7 @@ function linksOf(phase, band) {
   const rows = (links?.edge ?? []).map((edge, k) => ({
     edge, ue: links.ue?.[k] ?? null, hop: links.hop?.[k] ?? hopOf(phase.name), hz: links.hz?.[k],
     start: links.start_s?.[k] ?? phase.start_s, end: links.end_s?.[k] ?? phase.end_s, limits: Boolean(links.limits?.[k]),
-  }));
+  })).map((row) => (row.hop === "cloud" ? { ...row, hz: row.hz ?? band } : row)).filter((row) => row.hop !== "cloud" || row.end > row.start);
   const known = rows.filter((row) => Number.isFinite(row.hz) && row.hz > 0);
   if (rows.length && !known.length) return [{ edge: null, ue: null, hop: hopOf(phase.name), hz: band || 1, start: phase.start_s, end: phase.end_s, limits: true, shared: true }];
   const order = Object.keys(HOPS);
@@ -109,16 +114,17 @@ function paintFrame(painter, scales, ink, view) {
   for (const phase of view.phases) {
     const [from, to] = [scales.across(phase.start_s), scales.across(phase.end_s)];
     painter.path([[from, margin.top], [from, bottom]], { stroke: ink.strong, line: 1, dash: [2, 3] });
-    const name = phase.name === "whole" ? "uploads" : phase.name;
-    if (to - from > name.length * 6.5) painter.text((from + to) / 2, margin.top - 12, name, { fill: ink.ink, size: 12, anchor: "middle", weight: 600 });
+    const plain = phase.name === "whole" ? "uploads" : phase.name;
+    const full = view.blocks.some((block) => block.phase === phase.name && block.all) ? `${plain}: all links end together and limit it` : plain;
+    const name = [full, plain].find((one) => widthOf(one, 12, 600) < to - from);
+    if (name) painter.text((from + to) / 2, margin.top - 12, name, { fill: ink.ink, size: 12, anchor: "middle", weight: 600 });
   }
 }
 
 function paintBlock(painter, scales, ink, block) {
   const [x, y] = [scales.across(block.start), scales.up(block.high)];
   const [width, height] = [Math.max(1, scales.across(block.end) - x), scales.up(block.low) - y];
-  const pale = (block.edge ?? 0) % 2 === 1;
-  painter.rect(x, y, width, height, { fill: ink[HOPS[block.hop].colour], opacity: pale ? 0.55 : 0.85 });
+  painter.rect(x, y, width, height, { fill: ink[HOPS[block.hop].colour], opacity: block.shade ? 0.55 : 0.85 });
   if (block.limits) painter.rect(x, y, width, height, { hatch: "rising", hatchColour: ink.ink, opacity: 0.45 });
   if (height > 5) painter.rect(x, y, width, height, { stroke: block.limits ? ink.ink : ink.surface, line: block.limits ? 1.2 : 0.6 });
 }
@@ -139,15 +145,15 @@ function paintName(painter, scales, ink, run) {
   const x = scales.across(run.start);
   const [top, bottom] = [scales.up(run.high), scales.up(run.low)];
   const who = run.shared ? "whole band, not told by link" : run.edge === null ? "cloud" : `edge ${run.edge}`;
-  const words = `${who} · ${show(run.high - run.low, "Hz")}${run.links > 1 ? ` · ${run.links} UEs` : ""}${run.limits ? " · limits" : ""}`;
+  const words = `${who} · ${show(run.high - run.low, "Hz")}${run.links > 1 ? ` · ${run.links} UEs` : ""}${run.limits && !run.all ? " · limits" : ""}`;
   painter.path([[x, top], [scales.across(run.end), top]], { stroke: ink.surface, line: 1 });
   if (bottom - top < 14) return;
   const room = scales.across(run.end) - x;
-  const text = room > words.length * 6.1 + 14 ? words : room > who.length * 6.5 + 14 ? who : "";
+  const weight = run.limits && !run.all ? 600 : 400;
+  const text = [words, who].find((one) => widthOf(one, 11, weight) + 16 < room);
   if (!text) return;
-  const size = 11;
-  painter.rect(x + 4, (top + bottom) / 2 - 8, text.length * 5.9 + 8, 16, { fill: ink.surface, opacity: 0.88 });
-  painter.text(x + 8, (top + bottom) / 2, text, { fill: ink.ink, size, weight: run.limits ? 600 : 400 });
+  painter.rect(x + 4, (top + bottom) / 2 - 7.5, widthOf(text, 11, weight) + 8, 15, { fill: ink.surface, opacity: 0.9 });
+  painter.text(x + 8, (top + bottom) / 2, text, { fill: ink.ink, size: 11, weight });
 }
 
 function hitSpectrum(x, y, size, view) {
