@@ -25,7 +25,7 @@ function furnish(node, attributes, children) {
 
 /** A labelled choice: `options` are [value, label] pairs. */
 export function choice(label, options, value, onchange) {
-  const select = make("select", { onchange: () => onchange(select.value) });
+  const select = make("select", { "aria-label": label, onchange: () => onchange(select.value) });
   fillChoice(select, options, value);
   const root = make("label", { class: "choice" }, make("span", { text: label }), select);
   return { root, select };
