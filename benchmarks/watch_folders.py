@@ -26,6 +26,8 @@ target_accuracy = 0.9
 """
 _BANDWIDTH_HZ = 5e6
 _ROUND_S = 0.2
+_MOST_UES = 2_000
+"""With more a scene has no UE by itself."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class SyntheticRun:
         links = {"edge": called} | {name: [each_hz] * len(called) for name in ("access_hz", "backhaul_hz")}
         times = {"compute_s": 0.1, "access_end_s": 0.7, "backhaul_start_s": 0.7, "end_s": 1.0}
         links |= {name: [share * _ROUND_S] * len(called) for name, share in times.items()}
-        return {
+        line = {
             "round": record["round"],
             "planned_s": record["time_s"] - _ROUND_S,
             "spectrum": "phased",
@@ -140,6 +142,12 @@ class SyntheticRun:
             "edge_places": _ring(edges, 150.0),
             "ue_places": {"ue": ues.tolist(), **_ring(ues.size, 190.0, shift=record["round"] / 50)},
         }
+        return line if ues.size <= _MOST_UES else line | _summed(sends.size)
+
+
+def _summed(count: int) -> dict[str, Any]:
+    """What a scene has in place of UEs where they are too many."""
+    return {"ues": None, "sent": None, "ue_places": None, "uploads": {"bins_s": [0.0, 0.1, 0.2], "counts": [count, 0]}}
 
 
 def _ring(count: int, radius_m: float, *, shift: float = 0.0) -> dict[str, list[float]]:
