@@ -29,9 +29,7 @@ _LARGEST = 10**9
 _FILES = {"rounds.csv": ROUNDS, "timeline.csv": TIMELINE, "ues.csv": UES}
 
 
-def make_app(
-    answers: FolderAnswers, *, hosts: frozenset[str] | None, token: str = "", secure: bool = False
-) -> Asgi:
+def make_app(answers: FolderAnswers, *, hosts: frozenset[str] | None, token: str = "", secure: bool = False) -> Asgi:
     """The whole application behind its guard."""
     news = News(answers.sources)
 
@@ -70,7 +68,9 @@ def _api(answers: FolderAnswers) -> list[Route]:
         if lines is None:
             raise UnknownError(f"the run has no {_FILES[name]} yet")
         return StreamingResponse(
-            lines, media_type="text/csv; charset=utf-8", headers={"content-disposition": f'attachment; filename="{name}"'}
+            lines,
+            media_type="text/csv; charset=utf-8",
+            headers={"content-disposition": f'attachment; filename="{name}"'},
         )
 
     return [

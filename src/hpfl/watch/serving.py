@@ -2,16 +2,16 @@
 
 import ipaddress
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from hpfl.watch.answers import FolderAnswers
 from hpfl.watch.app import make_app
 from hpfl.watch.guard import SHORTEST_TOKEN, new_token
-from hpfl.watch.sources import WatchError
+from hpfl.watch.shown import WatchError
 
 USUAL_PORT = 8765
 _TRIED_PORTS = 20
@@ -83,9 +83,9 @@ class PageServer:
         self._server.should_exit = True
 
 
-def _settings(app: Callable[..., object], place: Place) -> uvicorn.Config:
+def _settings(app: Any, place: Place) -> uvicorn.Config:
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]  uvicorn has names of its own for the same protocol
+        app,
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -127,4 +127,4 @@ def _bracketed(host: str) -> str:
 
 def _seen(host: str) -> str:
     """By which name others reach an address that stands for all."""
-    return socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104
+    return socket.gethostname() if host in {"0.0.0.0", "::"} else host
