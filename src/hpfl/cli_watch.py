@@ -13,10 +13,10 @@ import typer
 
 from hpfl.cli_leave import refuse
 from hpfl.cli_watching import MISSING, WITH_PARENT
-from hpfl.watch.answers import FolderAnswers
 from hpfl.watch.export import exported_page
+from hpfl.watch.page_answers import FolderAnswers
+from hpfl.watch.run_sources import Sources
 from hpfl.watch.shown import WatchError
-from hpfl.watch.sources import Sources
 
 STATIC = Path(__file__).parent / "watch" / "static"
 _POLITE = 10
@@ -65,10 +65,10 @@ def watch_command(  # noqa: PLR0917  every option is passed by name
 
 def _serve(answers: FolderAnswers, place: dict[str, Any], *, open_: bool) -> None:
     try:
-        from hpfl.watch.serving import PageServer, Place
+        from hpfl.watch.serving import PageAddress, PageServer
     except ModuleNotFoundError:
         refuse(MISSING)
-    server = PageServer(answers, Place(**place))
+    server = PageServer(answers, PageAddress(**place))
     count = len(answers.sources.runs)
     what = "a run to come" if not count else "1 run" if count == 1 else f"{count} runs"
     typer.echo(f"Watching {what} at {server.address}")

@@ -72,7 +72,7 @@ def logged_codings(config: Experiment, sending: Sending, state: TrainState) -> L
 
 @dataclass(frozen=True)
 class ServedMetrics(Watcher):
-    """Prometheus metrics and the `status` of all nodes, answered for from the start on at `host:port` (empty: nowhere)."""
+    """Prometheus metrics and the `status` of all nodes, answered for from the start on at `host:port`, or nowhere."""
 
     metrics: Metrics
     address: str

@@ -11,10 +11,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from hpfl.reporting.folder import ROUNDS, TIMELINE, UES
-from hpfl.watch.answers import FolderAnswers, Span, UnknownError
 from hpfl.watch.csv_files import csv_lines
 from hpfl.watch.events import News
 from hpfl.watch.guard import Asgi, Guard
+from hpfl.watch.page_answers import FolderAnswers, RoundSpan, UnknownError
 from hpfl.watch.shown import as_json
 
 STATIC = Path(__file__).parent / "static"
@@ -93,7 +93,7 @@ def _answer(told: Any) -> Response:
     return Response(as_json(told), media_type="application/json")
 
 
-def _span(request: Request) -> Span:
+def _span(request: Request) -> RoundSpan:
     return _optional(request, "from"), _optional(request, "to")
 
 

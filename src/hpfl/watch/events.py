@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from hpfl.watch.run_sources import Sources
 from hpfl.watch.shown import as_json
-from hpfl.watch.sources import Sources
 from hpfl.watch.watched_run import Watched
 
 HEARTBEAT_S = 10.0

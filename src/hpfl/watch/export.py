@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hpfl.watch.answers import FolderAnswers, UnknownError
+from hpfl.watch.page_answers import FolderAnswers, UnknownError
 from hpfl.watch.shown import as_json
 
 MODULES = "modules.txt"

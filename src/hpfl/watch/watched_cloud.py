@@ -6,7 +6,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from hpfl.watch.columns import MOST_POINTS, Row
+from hpfl.watch.columns import MOST_POINTS, RoundRow
 from hpfl.watch.node_rows import node_columns
 from hpfl.watch.shown import WatchError, number, parsed, text, whole
 
@@ -26,7 +26,7 @@ class WatchedCloud:
             raise WatchError(f"{address} is not an address; wanted http://HOST:PORT as the cloud's file has in metrics")
         self._where = where
         self._status: dict[str, Any] = {}
-        self._rows: list[Row] = []
+        self._rows: list[RoundRow] = []
         self._asked_s, self._heard_s = float("-inf"), float("-inf")
 
     @property
@@ -126,6 +126,6 @@ class WatchedCloud:
         return node_columns(self._status) if self._status else None
 
 
-def _columns(rows: list[Row]) -> dict[str, list[float | None]]:
+def _columns(rows: list[RoundRow]) -> dict[str, list[float | None]]:
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: [row.get(name) for row in rows] for name in names}

@@ -9,12 +9,12 @@ from hpfl.watch.edge_matrices import edges_between
 from hpfl.watch.gantt_rows import gantt_between
 from hpfl.watch.node_rows import nodes_of
 from hpfl.watch.round_detail import detail_of
-from hpfl.watch.sources import Sources
+from hpfl.watch.run_sources import Sources
 from hpfl.watch.ue_table import one_ue, ues_of
 from hpfl.watch.watched_cloud import WatchedCloud
 from hpfl.watch.watched_run import Watched, WatchedRun
 
-Span = tuple[int | None, int | None]
+RoundSpan = tuple[int | None, int | None]
 
 
 class UnknownError(Exception):
@@ -47,7 +47,7 @@ class FolderAnswers:
             raise UnknownError("a cloud's address tells of nodes and new rounds alone; name its folder for the rest")
         return found
 
-    def columns(self, name: str, span: Span) -> dict[str, Any]:
+    def columns(self, name: str, span: RoundSpan) -> dict[str, Any]:
         """Columns of rounds."""
         return self.watched(name).columns(*span)
 
@@ -58,7 +58,7 @@ class FolderAnswers:
             raise UnknownError(f"the run has no round {number}")
         return found
 
-    def gantt(self, name: str, span: Span) -> dict[str, Any]:
+    def gantt(self, name: str, span: RoundSpan) -> dict[str, Any]:
         """Rows of the timeline."""
         run = self.run(name)
         run.refresh()
@@ -69,7 +69,7 @@ class FolderAnswers:
             raise UnknownError("the run has no timeline of these rounds")
         return found
 
-    def edges(self, name: str, span: Span) -> dict[str, Any]:
+    def edges(self, name: str, span: RoundSpan) -> dict[str, Any]:
         """Matrices of edges over rounds."""
         return edges_between(self.run(name), *span)
 
