@@ -11,7 +11,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.links import Links
 from hpfl.network.places import Places
-from hpfl.planning.problem import Plan
+from hpfl.planning.problem import Memory, Plan
 from hpfl.training.state import Heard, Observation, TrainState
 
 MOST_UES = 2_000
@@ -87,7 +87,7 @@ def scene_of(state: TrainState, observation: Observation, plan: Plan, heard: Hea
     return Scene(
         round=state.round + 1,
         planned_s=state.time_s + observation.spent_s,
-        plan=_reasons(plan),
+        plan=_reasons(plan, heard.state.memory),
         phased=plan.switch_s is not None,
         staleness=state.staleness,
         importance=observation.importance,
@@ -103,8 +103,9 @@ def scene_of(state: TrainState, observation: Observation, plan: Plan, heard: Hea
     )
 
 
-def _reasons(plan: Plan) -> dict[str, Any]:
-    """What the planner says besides what the record has."""
+def _reasons(plan: Plan, memory: Memory) -> dict[str, Any]:
+    """What the planner says besides what the record has; `debt` is the length of what it owes, where it keeps one."""
+    owed = memory.get("debt")
     return {
         "coding": plan.coding,
         "round_latency_s": plan.round_latency_s,
@@ -113,6 +114,7 @@ def _reasons(plan: Plan) -> dict[str, Any]:
         "price_s_per_hz": plan.price_s_per_hz,
         "broadcast_s": plan.broadcast_s,
         "exceeds_cap": plan.exceeds_cap,
+        "debt": None if owed is None else float(np.linalg.norm(np.asarray(owed, dtype=np.float64))),
     }
 
 
@@ -126,7 +128,7 @@ def _edge_shares(links: Links, plan: Plan) -> EdgeShare:
     compute_s = np.full(links.num_edges, np.nan) if plan.edge_compute_s is None else plan.edge_compute_s
     return EdgeShare(
         edge=called,
-        access_hz=ue_hz[called],
+        access_hz=ue_hz[called].astype(np.float64),
         backhaul_hz=plan.edge_bandwidth_hz[called],
         compute_s=compute_s[called],
         access_end_s=plan.edge_phase_s[called],

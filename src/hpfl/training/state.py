@@ -143,7 +143,7 @@ class Heard:
 
     `seconds` are those of both hops, `bits` those on the air, `joules` what each UE spent meanwhile (None: nothing) and
     `downlink_j` what sending and receiving took of cloud, edges and UEs. `hears` are the edges on whose air it was
-    (None: a broadcast takes no time), `cell_bits` what each sent on with `cell_hz`, once the cloud had sent for `cloud_s`;
+    (None: a broadcast takes no time), `cell_bits` what each sent on with `cell_hz` after the cloud's `cloud_s` seconds;
     `num_missed` UEs hold an older model than theirs.
     """
 

@@ -11,10 +11,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from hpfl.reporting.folder import ROUNDS, TIMELINE, UES
-from hpfl.watch.answers import FolderAnswers, Span, UnknownError
 from hpfl.watch.csv_files import csv_lines
 from hpfl.watch.events import News
 from hpfl.watch.guard import Asgi, Guard
+from hpfl.watch.page_answers import FolderAnswers, RoundSpan, UnknownError
 from hpfl.watch.shown import as_json
 
 STATIC = Path(__file__).parent / "static"
@@ -29,9 +29,7 @@ _LARGEST = 10**9
 _FILES = {"rounds.csv": ROUNDS, "timeline.csv": TIMELINE, "ues.csv": UES}
 
 
-def make_app(
-    answers: FolderAnswers, *, hosts: frozenset[str] | None, token: str = "", secure: bool = False
-) -> Asgi:
+def make_app(answers: FolderAnswers, *, hosts: frozenset[str] | None, token: str = "", secure: bool = False) -> Asgi:
     """The whole application behind its guard."""
     news = News(answers.sources)
 
@@ -70,7 +68,9 @@ def _api(answers: FolderAnswers) -> list[Route]:
         if lines is None:
             raise UnknownError(f"the run has no {_FILES[name]} yet")
         return StreamingResponse(
-            lines, media_type="text/csv; charset=utf-8", headers={"content-disposition": f'attachment; filename="{name}"'}
+            lines,
+            media_type="text/csv; charset=utf-8",
+            headers={"content-disposition": f'attachment; filename="{name}"'},
         )
 
     return [
@@ -93,7 +93,7 @@ def _answer(told: Any) -> Response:
     return Response(as_json(told), media_type="application/json")
 
 
-def _span(request: Request) -> Span:
+def _span(request: Request) -> RoundSpan:
     return _optional(request, "from"), _optional(request, "to")
 
 

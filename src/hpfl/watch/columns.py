@@ -23,7 +23,7 @@ _VALUES = {
 _LAST_OWN = "noise_scale"
 """The last column of a record that is there whatever is measured."""
 
-Row = dict[str, Any]
+RoundRow = dict[str, Any]
 
 
 class RoundColumns:
@@ -32,7 +32,7 @@ class RoundColumns:
     def __init__(self, path: Path) -> None:
         self._lines = GrowingLines(path)
         self._sums = {name: array("d") for name in _SUMMED}
-        self._rows: OrderedDict[int, Row] = OrderedDict()
+        self._rows: OrderedDict[int, RoundRow] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -65,13 +65,15 @@ class RoundColumns:
         """The record of a round; None where there is none that can be read."""
         return parsed(self.line(number_)) if 1 <= number_ <= len(self) else None
 
-    def row(self, number_: int) -> Row:
+    def row(self, number_: int) -> RoundRow:
         """The numbers of a round, lists left out, and the sums up to it."""
         if number_ in self._rows:
             self._rows.move_to_end(number_)
             return self._rows[number_]
         record = self.record(number_) or {}
-        row: Row = {key: number(value) for key, value in record.items() if not isinstance(value, list | dict | str)}
+        row: RoundRow = {
+            key: number(value) for key, value in record.items() if not isinstance(value, list | dict | str)
+        }
         row["round"] = number_
         row |= {name: number(sums[number_ - 1]) for name, sums in self._sums.items()}
         self._rows[number_] = row

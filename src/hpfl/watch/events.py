@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from hpfl.watch.run_sources import Sources
 from hpfl.watch.shown import as_json
-from hpfl.watch.sources import Sources
-from hpfl.watch.watched_run import WatchedRun
+from hpfl.watch.watched_run import Watched
 
 HEARTBEAT_S = 10.0
 LOOK_S = 0.1
@@ -89,9 +89,9 @@ class News:
                 found += self._of_run(run, ask_state=looks % _STATES_EVERY == 0)
         return found
 
-    def _of_run(self, run: WatchedRun, *, ask_state: bool) -> list[bytes]:
+    def _of_run(self, run: Watched, *, ask_state: bool) -> list[bytes]:
         with run.lock:
-            anew, count = run.refresh(), len(run.rounds)
+            anew, count = run.refresh(), run.count
             known = self._known.get(run.id)
             state = run.state() if ask_state or known is None or count != known.count else known.state
             self._known[run.id] = _Known(count, state)

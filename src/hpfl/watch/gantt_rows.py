@@ -40,5 +40,3 @@ def as_columns(lines: Iterable[bytes]) -> dict[str, list[Any]]:
     """Rows as columns; a damaged line is left out."""
     rows = [row for row in map(parsed, lines) if row is not None and row.keys() >= set(_COLUMNS)]
     return {name: [row[name] for row in rows] for name in _COLUMNS}
-
-

@@ -130,7 +130,9 @@ def _base_rounds(
         done = record["round"] - 1
         return [None if one is None else done - one for one in per_edge["staleness"]]
     found: dict[int, int] = {}
-    for edge, phase, base in zip(*(gantt[name] for name in ("edge", "phase", "base_round")), strict=True) if gantt else ():
+    for edge, phase, base in (
+        zip(*(gantt[name] for name in ("edge", "phase", "base_round")), strict=True) if gantt else ()
+    ):
         if phase != "broadcast":
             found.setdefault(edge, base)
     return [found.get(edge) for edge in range(count)]
@@ -138,7 +140,7 @@ def _base_rounds(
 
 def _outcomes(record: dict[str, Any], count: int, absent: set[int]) -> list[str]:
     """What became of each edge's update in the round."""
-    told = {edge: "in flight" for edge in _numbers(record.get("scheduled"))} | dict.fromkeys(absent, "absent")
+    told = dict.fromkeys(_numbers(record.get("scheduled")), "in flight") | dict.fromkeys(absent, "absent")
     for name in ("aggregated", "superseded", "dropped"):
         told |= dict.fromkeys(_numbers(record.get(name)), name)
     return [told.get(edge, "waiting") for edge in range(count)]

@@ -2,23 +2,23 @@
 
 import ipaddress
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
-from hpfl.watch.answers import FolderAnswers
 from hpfl.watch.app import make_app
 from hpfl.watch.guard import SHORTEST_TOKEN, new_token
-from hpfl.watch.sources import WatchError
+from hpfl.watch.page_answers import FolderAnswers
+from hpfl.watch.shown import WatchError
 
 USUAL_PORT = 8765
 _TRIED_PORTS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PageAddress:
     """Where the page is served: `port` None is the first free one from the usual on, 0 any."""
 
     host: str = "127.0.0.1"
@@ -37,7 +37,7 @@ class Place:
         except ValueError:
             return False
 
-    def checked(self) -> "Place":
+    def checked(self) -> "PageAddress":
         """The same with a token where one is wanted; what is not safe is refused."""
         if (self.tls_cert is None) != (self.tls_key is None):
             raise WatchError("--tls-cert and --tls-key go together; one of them is missing")
@@ -52,13 +52,13 @@ class Place:
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:
             raise WatchError(f"--token has {len(self.token)} letters; wanted at least {SHORTEST_TOKEN}")
         token = self.token or ("" if self.is_local else new_token())
-        return Place(host=self.host, port=self.port, tls_cert=self.tls_cert, tls_key=self.tls_key, token=token)
+        return PageAddress(host=self.host, port=self.port, tls_cert=self.tls_cert, tls_key=self.tls_key, token=token)
 
 
 class PageServer:
     """A server that listens from the moment it is made; `serve` answers until `stop`."""
 
-    def __init__(self, answers: FolderAnswers, place: Place) -> None:
+    def __init__(self, answers: FolderAnswers, place: PageAddress) -> None:
         self._place = place.checked()
         self._socket = _listening(self._place)
         port = self._socket.getsockname()[1]
@@ -83,9 +83,9 @@ class PageServer:
         self._server.should_exit = True
 
 
-def _settings(app: Callable[..., object], place: Place) -> uvicorn.Config:
+def _settings(app: Any, place: PageAddress) -> uvicorn.Config:
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]  uvicorn has names of its own for the same protocol
+        app,
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -101,7 +101,7 @@ def _settings(app: Callable[..., object], place: Place) -> uvicorn.Config:
     )
 
 
-def _listening(place: Place) -> socket.socket:
+def _listening(place: PageAddress) -> socket.socket:
     """A socket at the place's address; where no port was asked for, the first that is free from the usual on."""
     usual = place.port is None
     wanted = range(USUAL_PORT, USUAL_PORT + _TRIED_PORTS) if place.port is None else (place.port,)
@@ -127,4 +127,4 @@ def _bracketed(host: str) -> str:
 
 def _seen(host: str) -> str:
     """By which name others reach an address that stands for all."""
-    return socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104
+    return socket.gethostname() if host in {"0.0.0.0", "::"} else host

@@ -8,6 +8,10 @@ from typing import Any
 LONGEST_TEXT = 200
 
 
+class WatchError(Exception):
+    """Something that cannot be watched, in one sentence."""
+
+
 def text(value: object) -> str:
     """A text of somebody else as one line: no control or direction characters, at most `LONGEST_TEXT` letters."""
     raw = str(value)[: 4 * LONGEST_TEXT]

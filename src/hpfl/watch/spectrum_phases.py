@@ -62,9 +62,7 @@ def _backhaul(scene: dict[str, Any], began_s: float) -> list[dict[str, Any]]:
     ]
 
 
-def _broadcast(
-    scene: dict[str, Any], record: dict[str, Any], gantt: dict[str, Any] | None
-) -> dict[str, Any] | None:
+def _broadcast(scene: dict[str, Any], record: dict[str, Any], gantt: dict[str, Any] | None) -> dict[str, Any] | None:
     """The broadcast, where it takes time; the cells that send the model on."""
     lasted_s, ended_s = record.get("broadcast_s") or 0.0, record.get("time_s") or 0.0
     cells = scene.get("broadcast")
@@ -73,7 +71,9 @@ def _broadcast(
     start_s = ended_s - lasted_s
     if cells:
         from_s = start_s + (cells.get("cloud_s") or 0.0)
-        links = [_link("cell", edge, None, hz, from_s, ended_s) for edge, hz in zip(cells["edge"], cells["hz"], strict=True)]
+        links = [
+            _link("cell", edge, None, hz, from_s, ended_s) for edge, hz in zip(cells["edge"], cells["hz"], strict=True)
+        ]
         links.insert(0, _link("cloud", None, None, cells.get("cloud_hz"), start_s, from_s))
     else:
         heard = [] if gantt is None else _heard(gantt)

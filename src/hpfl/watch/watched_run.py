@@ -3,7 +3,7 @@
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from hpfl.reporting.folder import CONFIG, ROUNDS, SUMMARY
 from hpfl.watch.columns import RoundColumns, chosen_rounds, stride_of
@@ -13,6 +13,38 @@ from hpfl.watch.run_state import state_of
 _ASKED_AGAIN_S = 1.0
 
 
+class Watched(Protocol):
+    """A run, wherever it is told of."""
+
+    id: str
+    lock: threading.RLock
+
+    @property
+    def count(self) -> int:
+        """Rounds that are there."""
+        ...
+
+    def refresh(self) -> bool:
+        """Read what is new; True where the rounds have begun anew."""
+        ...
+
+    def told(self) -> dict[str, Any]:
+        """For the list of runs."""
+        ...
+
+    def state(self) -> str:
+        """Whether it goes on."""
+        ...
+
+    def columns(self, first: int | None = None, last: int | None = None) -> dict[str, Any]:
+        """All rounds or those of a stretch, thinned."""
+        ...
+
+    def rows(self, first: int, last: int) -> dict[str, list[float | None]]:
+        """The columns of some rounds, all of them."""
+        ...
+
+
 class WatchedRun:
     """A folder of results, running or over, that is only ever read; safe to ask from several threads."""
 
@@ -20,8 +52,8 @@ class WatchedRun:
         self.folder, self.id = folder, name
         self.lock = threading.RLock()
         self.rounds = RoundColumns(folder / ROUNDS)
-        self._facts, self._known, self._looked_s = RunFacts(folder=folder), (), -_ASKED_AGAIN_S
-        self._resets = 0
+        self._facts, self._looked_s = RunFacts(folder=folder), -_ASKED_AGAIN_S
+        self._known: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def facts(self) -> RunFacts:
@@ -37,9 +69,12 @@ class WatchedRun:
     def refresh(self) -> bool:
         """Read what is new; True where the run's records have begun anew."""
         with self.lock:
-            anew = self.rounds.refresh()
-            self._resets += anew
-            return anew
+            return self.rounds.refresh()
+
+    @property
+    def count(self) -> int:
+        """Rounds that are there."""
+        return len(self.rounds)
 
     def told(self) -> dict[str, Any]:
         """For the list of runs."""
@@ -53,9 +88,7 @@ class WatchedRun:
         """Whether it goes on."""
         facts = self.facts
         done = bool(facts.summary.get("completed")) or bool(facts.summary.get("diverged"))
-        return state_of(
-            self.folder / ROUNDS, rounds=len(self.rounds), total=facts.total_rounds, completed=done
-        )
+        return state_of(self.folder / ROUNDS, rounds=len(self.rounds), total=facts.total_rounds, completed=done)
 
     def columns(self, first: int | None = None, last: int | None = None) -> dict[str, Any]:
         """All rounds or those of a stretch, thinned to what a chart can show."""

@@ -9,11 +9,12 @@ from hpfl.watch.edge_matrices import edges_between
 from hpfl.watch.gantt_rows import gantt_between
 from hpfl.watch.node_rows import nodes_of
 from hpfl.watch.round_detail import detail_of
-from hpfl.watch.sources import Sources
+from hpfl.watch.run_sources import Sources
 from hpfl.watch.ue_table import one_ue, ues_of
-from hpfl.watch.watched_run import WatchedRun
+from hpfl.watch.watched_cloud import WatchedCloud
+from hpfl.watch.watched_run import Watched, WatchedRun
 
-Span = tuple[int | None, int | None]
+RoundSpan = tuple[int | None, int | None]
 
 
 class UnknownError(Exception):
@@ -32,16 +33,23 @@ class FolderAnswers:
         listed = [run.told() for run in self.sources.runs.values()]
         return {"version": hpfl.__version__, "live": self.live, "runs": listed}
 
-    def run(self, name: str) -> WatchedRun:
+    def watched(self, name: str) -> Watched:
         """A run by its id."""
         try:
             return self.sources.runs[name]
         except KeyError:
             raise UnknownError("there is no such run") from None
 
-    def columns(self, name: str, span: Span) -> dict[str, Any]:
+    def run(self, name: str) -> WatchedRun:
+        """A run by its id that has a folder."""
+        found = self.watched(name)
+        if not isinstance(found, WatchedRun):
+            raise UnknownError("a cloud's address tells of nodes and new rounds alone; name its folder for the rest")
+        return found
+
+    def columns(self, name: str, span: RoundSpan) -> dict[str, Any]:
         """Columns of rounds."""
-        return self.run(name).columns(*span)
+        return self.watched(name).columns(*span)
 
     def round(self, name: str, number: int) -> dict[str, Any]:
         """One round whole."""
@@ -50,7 +58,7 @@ class FolderAnswers:
             raise UnknownError(f"the run has no round {number}")
         return found
 
-    def gantt(self, name: str, span: Span) -> dict[str, Any]:
+    def gantt(self, name: str, span: RoundSpan) -> dict[str, Any]:
         """Rows of the timeline."""
         run = self.run(name)
         run.refresh()
@@ -61,7 +69,7 @@ class FolderAnswers:
             raise UnknownError("the run has no timeline of these rounds")
         return found
 
-    def edges(self, name: str, span: Span) -> dict[str, Any]:
+    def edges(self, name: str, span: RoundSpan) -> dict[str, Any]:
         """Matrices of edges over rounds."""
         return edges_between(self.run(name), *span)
 
@@ -75,7 +83,8 @@ class FolderAnswers:
 
     def nodes(self, name: str) -> dict[str, Any]:
         """The nodes of a deployment."""
-        found = nodes_of(self.run(name).folder)
+        run = self.watched(name)
+        found = run.nodes() if isinstance(run, WatchedCloud) else nodes_of(self.run(name).folder)
         if found is None:
             raise UnknownError("the run has no nodes: it is simulated, or has not begun")
         return found

@@ -1,36 +1,43 @@
 """Which runs are watched: folders of results as named, and every run within a folder of runs, also those to come."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpfl.reporting.folder import CONFIG, ROUNDS
-from hpfl.watch.watched_run import WatchedRun
+from hpfl.watch.shown import WatchError
+from hpfl.watch.watched_cloud import WatchedCloud
+from hpfl.watch.watched_run import Watched, WatchedRun
 
 MOST_RUNS = 500
 _DEEPEST = 3
+_ADDRESS = re.compile(r"https?://\S+|(?:[\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
 _MOST_ENTRIES = 20_000
 
 
-class WatchError(Exception):
-    """Something that cannot be watched, in one sentence."""
-
-
 class Sources:
-    """The runs under the paths somebody named, each with an id that stays: `r0`, `r1`, ..."""
+    """The runs under the paths and at the addresses somebody named, each with an id that stays: `r0`, `r1`, ..."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], clouds: Sequence[str] = ()) -> None:
         self._paths = [path.resolve() for path in paths]
-        self.runs: dict[str, WatchedRun] = {}
+        self.runs: dict[str, Watched] = {}
         self._known: set[Path] = set()
+        for address in clouds:
+            name = f"r{len(self.runs)}"
+            self.runs[name] = WatchedCloud(address, name)
 
     @classmethod
-    def of(cls, paths: Sequence[Path], *, to_come: bool = False) -> "Sources":
+    def of(cls, named: Sequence[str | Path], *, to_come: bool = False) -> "Sources":
         """What is there; a path without a run is refused, unless one is `to_come`."""
+        clouds = [str(one) for one in named if is_address(str(one))]
+        paths = [Path(one) for one in named if not is_address(str(one))]
         for path in paths:
             if not path.is_dir() and not to_come:
-                raise WatchError(f"{path} is not a folder; wanted a folder of results, or one that has some in it")
-        made = cls(paths)
+                raise WatchError(
+                    f"{path} is not a folder; wanted a folder of results, one that has some in it, or a cloud's address"
+                )
+        made = cls(paths, clouds)
         made.look()
         if not to_come:
             made.refuse_empty()
@@ -42,10 +49,10 @@ class Sources:
             if not any(folder == path or path in folder.parents for folder in self._known):
                 raise WatchError(f"{path} has no run in it: no folder with {ROUNDS} was found there")
 
-    def look(self) -> list[WatchedRun]:
+    def look(self) -> list[Watched]:
         """Look again for runs; those that are new."""
         new = [folder for path in self._paths for folder in _runs_under(path) if folder not in self._known]
-        found = []
+        found: list[Watched] = []
         for folder in dict.fromkeys(new):
             if len(self.runs) >= MOST_RUNS:
                 break
@@ -54,6 +61,11 @@ class Sources:
             self.runs[name] = WatchedRun(folder, name)
             found.append(self.runs[name])
         return found
+
+
+def is_address(named: str) -> bool:
+    """Whether somebody named a cloud's address, `http://host:port` or `host:port`, and no folder that is there."""
+    return bool(_ADDRESS.fullmatch(named)) and not Path(named).exists()
 
 
 def _runs_under(path: Path) -> Iterator[Path]:
