@@ -43,7 +43,8 @@ SCRUB = """(frames) => new Promise((done) => {
   const began = performance.now();
   let left = frames;
   const step = () => {
-    const place = 1 + Math.round((Number(slider.max) - 1) * (0.5 + 0.3 * Math.sin(left / 60)));
+    const along = left % 80;
+    const place = Number(slider.max) / 2 + (along < 40 ? along : 80 - along);
     slider.value = place;
     slider.dispatchEvent(new Event("input"));
     if (--left) requestAnimationFrame(step);
@@ -93,22 +94,23 @@ def scripts_of_frames(trace: bytes) -> list[float]:
     events = [one for one in json.loads(trace)["traceEvents"] if one.get("name") in SCRIPTS and one.get("ph") == "X"]
     threads = [(one["pid"], one["tid"]) for one in events if one["name"] == "FireAnimationFrame"]
     main = max(set(threads), key=threads.count)
-    spans = sorted((one["ts"], one["ts"] + one.get("dur", 0)) for one in events if (one["pid"], one["tid"]) == main)
+    spans = sorted((one["ts"], one["ts"] + one.get("dur", 0), one.get("tdur", one.get("dur", 0))) for one in events if (one["pid"], one["tid"]) == main)
     starts = sorted({one["ts"] for one in events if one["name"] == "FireAnimationFrame" and (one["pid"], one["tid"]) == main})
     busy, reached = np.zeros(len(starts)), 0.0
-    for start, end in spans:  # what is nested in another is counted once
+    for start, end, cpu in spans:  # what is nested in another is counted with it
         frame = int(np.searchsorted(starts, start, side="right")) - 1
-        if frame >= 0:
-            busy[frame] += max(0.0, end - max(start, reached)) / 1e3
+        if frame >= 0 and start >= reached:
+            busy[frame] += cpu / 1e3
         reached = max(reached, end)
     merged = [float(group.sum()) for group in np.split(busy, np.flatnonzero(np.diff(starts) > 4e3) + 1)]
     return merged[1:-1]
 
 
 def scrubbing(browser: Browser, address: str, view: str) -> dict[str, float]:
-    """Scripts of a frame and frames a second while the slider moves in every frame."""
+    """Scripts of a frame (CPU) and frames a second while the slider moves a round in every frame, back and forth."""
     page = opened(browser, f"{address}#view={view}&round=500")
     page.wait_for_timeout(1500)
+    page.evaluate(SCRUB, 160)
     browser.start_tracing(page=page, categories=["devtools.timeline"])
     rate = page.evaluate(SCRUB, 300)
     frames = scripts_of_frames(browser.stop_tracing())

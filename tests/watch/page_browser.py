@@ -1,9 +1,8 @@
-"""A browser and a server for tests of the page: real Chromium, real server, folders of results as runs write them."""
+"""A browser for tests of the page: real Chromium, and folders of results as runs write them."""
 
 import os
 import shutil
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from watch_folders import Shape, SyntheticRun  # noqa: E402
 VIEWS = ("curves", "spectrum", "gantt", "map", "edges", "reasons", "ues", "nodes")
 PATIENCE_MS = 30_000
 
-__all__ = ["PATIENCE_MS", "VIEWS", "Shape", "SyntheticRun", "browser_or_skip", "open_page", "serving"]
+__all__ = ["PATIENCE_MS", "VIEWS", "Shape", "SyntheticRun", "browser_or_skip", "open_page"]
 
 
 @contextmanager
@@ -37,23 +36,6 @@ def browser_or_skip():
             yield browser
         finally:
             browser.close()
-
-
-@contextmanager
-def serving(*folders):
-    """The page's address while its server runs in a thread."""
-    from hpfl.watch.answers import FolderAnswers
-    from hpfl.watch.serving import PageServer, Place
-    from hpfl.watch.sources import Sources
-
-    server = PageServer(FolderAnswers(Sources.of(folders)), Place(port=0))
-    thread = threading.Thread(target=server.serve)
-    thread.start()
-    try:
-        yield server.address
-    finally:
-        server.stop()
-        thread.join(timeout=30)
 
 
 def open_page(browser, address, *, width=1280, **more):

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from page_browser import Shape, SyntheticRun, browser_or_skip, open_page, serving
+from page_browser import Shape, SyntheticRun, browser_or_skip, open_page
+from watch_server import serving
 
 from hpfl.reporting.folder import RUN_ID
 
@@ -24,7 +25,8 @@ def wait_for_place(page, text):
 def test_new_rounds_come_by_themselves_and_do_not_disturb_who_looks_back(browser, tmp_path):
     run = SyntheticRun(tmp_path / "goes-on", Shape(rounds=50, edges=4, ues_per_edge=3))
     run.play(3)
-    with serving(run.folder) as address:
+    with serving(run.folder) as asked:
+        address = asked.address
         page = open_page(browser, address)
         page.wait_for_selector("#live:text-is('● live, following')")
         run.play(2)
@@ -51,7 +53,8 @@ def test_names_are_text(browser, tmp_path):
     board = {"round": 3, "rounds": 3, "nodes": [{"node": "<b>edge</b>", "state": HOSTILE, "planned_s": 1.0, "measured_s": 2.0}]}
     (runs[0].folder / RUN_ID).write_text("0" * 32, encoding="utf-8")
     (runs[0].folder / "status.json").write_text(json.dumps(board), encoding="utf-8")
-    with serving(*(run.folder for run in runs)) as address:
+    with serving(*(run.folder for run in runs)) as asked:
+        address = asked.address
         page = open_page(browser, address)
         assert HOSTILE in page.text_content("#head select")
         assert HOSTILE in page.text_content("#runs")
@@ -68,7 +71,8 @@ def test_seeds_of_a_group_are_one_line_with_a_band(browser, tmp_path):
         run = SyntheticRun(tmp_path / f"same-seed{seed}", Shape(rounds=6, edges=2, seed=seed))
         run.play(6)
         run.end()
-    with serving(tmp_path) as address:
+    with serving(tmp_path) as asked:
+        address = asked.address
         page = open_page(browser, f"{address}#band=interval")
         assert page.locator("#runs label").count() == 1
         page.wait_for_selector("section[aria-label='Loss'] .note:has-text('95 % interval of the mean')")

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from page_browser import VIEWS, Shape, SyntheticRun, browser_or_skip, open_page, serving
+from page_browser import VIEWS, Shape, SyntheticRun, browser_or_skip, open_page
+from watch_server import serving
 
 pytest.importorskip("starlette")
 
@@ -25,8 +26,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(browser, folder):
-    with serving(folder) as one:
-        yield one
+    with serving(folder) as asked:
+        yield asked.address
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def table(page, title):
     """The rows of the table behind a chart, opened where it is closed."""
     panel = page.locator(f"section[aria-label='{title}']:visible")
     panel.locator("details").evaluate("node => { node.open = true; }")
-    panel.locator("tbody tr").first.wait_for()
+    panel.locator("table[aria-busy=false] tbody tr").first.wait_for()
     return panel.locator("tr").evaluate_all("rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))")
 
 

@@ -64,7 +64,7 @@ function drawFacts(cells) {
   const columns = session.columns.get(currentRun()?.id);
   if (!columns) return;
   const round = currentRound();
-  const details = currentDetails();
+  const details = columns.at("round", round) === round ? null : currentDetails();
   const record = details?.record?.round === round ? details.record : null;
   for (const [name, cell] of cells) {
     const known = record?.[name] ?? columns.lastKnown(name, round)?.value ?? null;

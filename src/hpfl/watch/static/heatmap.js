@@ -15,7 +15,7 @@ export class HeatPanel extends Panel {
     super({
       title, height: () => Math.min(460, Math.max(150, 50 + 15 * (source()?.edges ?? 0))),
       paint: (painter, size, ink) => this.paintHeat(painter, size, ink),
-      overlay: (painter, size, ink) => this.paintNow(painter, size, ink),
+      cursor: (size) => this.hereBox(size),
       table: (all) => this.roundTable(all),
       hit: (x, y, size) => this.hitHeat(x, y, size),
       press: (x, y, size) => this.pressHeat(x, size),
@@ -74,13 +74,13 @@ export class HeatPanel extends Panel {
     painter.text(x + 14, margin.top + height - 6, digits(low), { fill: ink.soft, size: 10 });
   }
 
-  paintNow(painter, size, ink) {
+  hereBox(size) {
     const data = this.source();
-    if (!data) return;
+    if (!data) return null;
     const { across, margin, height } = this.scales(size, data);
     const k = nearest(data.rounds, currentRound());
     const [from, to] = [across(k), across(k + 1)];
-    painter.rect(from - 1, margin.top - 3, Math.max(3, to - from + 2), height + 6, { stroke: ink.backhaul, line: 2 });
+    return { x: from - 1, y: margin.top - 3, width: Math.max(4, to - from + 2), height: height + 6 };
   }
 
   cellAt(x, y, size, data) {

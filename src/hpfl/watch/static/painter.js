@@ -91,6 +91,16 @@ export class CanvasPainter {
     pen.globalAlpha = 1;
   }
 
+  /** Many open lines of one style, drawn at once. */
+  lines(paths, { stroke, line = 1, opacity = 1 }) {
+    const pen = this.context;
+    Object.assign(pen, { globalAlpha: opacity, strokeStyle: stroke, lineWidth: line });
+    pen.beginPath();
+    for (const points of paths) points.forEach(([x, y], k) => (k ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+
   circle(x, y, r, { fill, stroke, line = 1, opacity = 1 } = {}) {
     const pen = this.context;
     pen.globalAlpha = opacity;
@@ -155,6 +165,10 @@ export class SvgPainter {
       d, fill: fill || "none", stroke: stroke || "none", "stroke-width": line, "stroke-linejoin": "round",
       "stroke-dasharray": dash.length ? dash.join(" ") : null, opacity: opacity === 1 ? null : opacity,
     }));
+  }
+
+  lines(paths, style) {
+    for (const points of paths) this.path(points, style);
   }
 
   circle(x, y, r, { fill, stroke, line = 1, opacity = 1 } = {}) {

@@ -8,15 +8,17 @@ import { redraw } from "./session.js";
 import { colours, isDark } from "./theme.js";
 
 const ROWS = 200;
+const REST_MS = 180;
 
 /**
- * A panel. `paint(painter, size, colours)` draws the picture, `overlay` what moves above it, `table()` gives
- * {caption, columns, rows}, `hit(x, y, size)` the tooltip's lines under the pointer, `press(x, y, size)` answers a click.
+ * A panel. `paint(painter, size, colours)` draws the picture, `cursor(size)` says where the round at hand stands in it
+ * ({x, y, width, height} or null), `table()` gives {caption, columns, rows}, `hit(x, y, size)` the tooltip's lines under
+ * the pointer, `press(x, y, size)` answers a click.
  */
 export class Panel {
-  constructor({ title, height, paint, overlay, table, hit, press }) {
-    Object.assign(this, { title, height, paint, overlay, table, hit, press });
-    this.drawn = "";
+  constructor({ title, height, paint, cursor, table, hit, press }) {
+    Object.assign(this, { title, height, paint, cursor, table, hit, press });
+    Object.assign(this, { drawn: "", filling: 0, filled: -Infinity });
     this.size = { width: 0, height: 0 };
     this.heading = make("h2", { text: title });
     this.note = make("p", { class: "note" });
@@ -39,9 +41,9 @@ export class Panel {
 
   makeLayers() {
     this.canvas = make("canvas", { role: "img", "aria-label": `${this.title}; the table below says the same` });
-    this.above = make("canvas", { class: "above", "aria-hidden": "true" });
+    this.now = make("div", { class: "here", "aria-hidden": "true", hidden: true });
     this.tip = make("div", { class: "tip", role: "status", hidden: true });
-    this.body.append(this.canvas, this.above, this.tip);
+    this.body.append(this.canvas, this.now, this.tip);
     new ResizeObserver(() => redraw()).observe(this.body);
     this.body.addEventListener("pointermove", (event) => this.point(event));
     this.body.addEventListener("pointerleave", () => (this.tip.hidden = true));
@@ -77,7 +79,16 @@ export class Panel {
       this.paint(new CanvasPainter(this.clear(this.canvas)), this.size, colours());
       this.fillTable();
     }
-    if (this.overlay) this.overlay(new CanvasPainter(this.clear(this.above)), this.size, colours());
+    if (this.cursor) this.placeCursor(this.cursor(this.size));
+  }
+
+  /** What moves with the round is an element of its own: the picture is not drawn again for it. */
+  placeCursor(box) {
+    this.now.hidden = !box;
+    if (!box) return;
+    this.now.style.transform = `translate(${box.x}px, ${box.y}px)`;
+    this.now.style.width = `${box.width}px`;
+    this.now.style.height = `${box.height}px`;
   }
 
   clear(canvas) {
@@ -105,8 +116,15 @@ export class Panel {
     if (reason) this.say(reason);
   }
 
+  /** Fills the table behind the picture where it is open; while one scrubs it waits for a rest. */
   fillTable() {
-    if (this.details.open) fillTable(this.grid, this.table(), ROWS);
+    clearTimeout(this.filling);
+    if (!this.details.open) return;
+    const rested = performance.now() - this.filled > REST_MS;
+    this.filled = performance.now();
+    this.grid.setAttribute("aria-busy", String(!rested));
+    if (rested) fillTable(this.grid, this.table(), ROWS);
+    else this.filling = setTimeout(() => this.fillTable(), REST_MS + 20);
   }
 
   saveCsv() {
@@ -117,7 +135,8 @@ export class Panel {
     const size = this.size.width ? this.size : { width: 720, height: 320 };
     const painter = new SvgPainter(size.width, size.height, PALETTES.light.surface);
     (this.paintFile ?? this.paint)(painter, size, PALETTES.light);
-    this.overlay?.(painter, size, PALETTES.light);
+    const here = this.cursor?.(size);
+    if (here) painter.rect(here.x, here.y, here.width, here.height, { stroke: PALETTES.light.backhaul, line: 2 });
     saveFile(`${fileName("hpfl", this.title)}.svg`, toSvgFile(painter.root, this.title), "image/svg+xml");
   }
 }

@@ -2,7 +2,8 @@
 
 import { choice, make } from "./dom.js";
 import { show, tick, ticks } from "./format.js";
-import { isExported } from "./data.js";
+import { roundPath } from "./cache.js";
+import { carriedRounds, isExported } from "./data.js";
 import { keyOf } from "./legend.js";
 import { scalesOf } from "./linechart.js";
 import { OUTCOMES, PHASES } from "./palette.js";
@@ -36,7 +37,7 @@ function drawGantt(panel, view, widths) {
   const count = Math.max(1, Number.parseInt(setting("window"), 10) || 5);
   const from = Math.max(1, Math.min(round - Math.floor(count / 2), last - count + 1));
   const to = Math.min(last, from + count - 1);
-  const answers = chunksOf(run.id, from, to, last).map((path) => shelf.get(path));
+  const answers = isExported() ? carriedRows(run.id, from, to) : chunksOf(run.id, from, to, last).map((path) => shelf.get(path));
   if (answers.some((answer) => answer === undefined)) return panel.draw(view.said);
   const broken = answers.find((answer) => answer.error);
   if (broken || !answers.some((answer) => answer.edge?.length)) return panel.setEmpty(broken?.error ?? "This run did not record a timeline.");
@@ -47,9 +48,15 @@ function drawGantt(panel, view, widths) {
   return panel.draw(key);
 }
 
+/** Rows of the rounds whose details an exported file carries. */
+function carriedRows(id, from, to) {
+  const there = carriedRounds(id).filter((round) => round >= from && round <= to);
+  const details = (there.length ? there : [from]).map((round) => shelf.get(roundPath(id, round)));
+  return details.map((one) => (one === undefined ? undefined : (one.gantt ?? { edge: [] })));
+}
+
 /** Paths of the stretches that hold rounds; neighbours are asked for ahead. */
 function chunksOf(id, from, to, last) {
-  if (isExported()) return [`api/runs/${id}/gantt`];
   const path = (first) => `api/runs/${id}/gantt?from=${first}&to=${Math.min(first + CHUNK - 1, last)}`;
   const paths = [];
   const begin = from - ((from - 1) % CHUNK);

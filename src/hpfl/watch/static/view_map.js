@@ -113,21 +113,30 @@ function paintUes(painter, ink, view, { at, only }) {
   const [low, high] = view.gains;
   const many = ues.x.length > 600;
   const picked = setting("ue") === "" ? null : Number(setting("ue"));
+  const faints = (k) => only !== null && ues.edge[k] !== only;
+  painter.lines(tailsOf(view, at, (k) => !faints(k) && (!many || (ues.ue?.[k] ?? k) === picked)), { stroke: ink.soft, line: 1.2, opacity: 0.7 });
   for (let k = 0; k < ues.x.length; k++) {
     if (ues.x[k] === null) continue;
     const place = at(ues.x[k], ues.y[k]);
-    const faint = only !== null && ues.edge[k] !== only;
+    const faint = faints(k);
     const number = ues.ue?.[k] ?? k;
-    if (view.trails.length && !faint && (!many || number === picked)) {
-      const before = view.trails.map((places) => places.get(number)).filter((one) => one && one[0] !== null);
-      painter.path([...before.map((one) => at(...one)), place], { stroke: ink.soft, line: 1.2, opacity: 0.7 });
-    }
     const share = 0.25 + 0.65 * ((ues.gain_db?.[k] ?? low) - low) / (high - low || 1);
     if (number === picked) {
       marker(painter, "diamond", place, 7, { fill: ink.backhaul, stroke: ink.ink });
       painter.text(place[0] + 11, place[1], `UE ${number}`, { fill: ink.ink, size: 12, weight: 600, halo: ink.surface });
     } else painter.circle(...place, many ? 2 : 3.2, { fill: heatColour(ink, share), stroke: many ? null : ink.soft, line: 0.5, opacity: faint ? 0.15 : 1 });
   }
+}
+
+/** Where UEs came from, of those that `wanted` names. */
+function tailsOf({ trails, map: { ues } }, at, wanted) {
+  const tails = [];
+  for (let k = 0; trails.length && k < ues.x.length; k++) {
+    if (ues.x[k] === null || !wanted(k)) continue;
+    const before = trails.map((places) => places.get(ues.ue?.[k] ?? k)).filter((one) => one && one[0] !== null);
+    tails.push([...before.map((one) => at(...one)), at(ues.x[k], ues.y[k])]);
+  }
+  return tails;
 }
 
 function paintEdge(painter, ink, { edges, map }, { k, place, faint }) {

@@ -33,7 +33,7 @@ function chartPanel(names) {
   const panel = new Panel({
     title: names.length > 1 ? "Objective and its lower bound" : capital(labelOf(names[0])), height: 170,
     paint: (painter, size, ink) => (panel.scales = paintLines(painter, size, ink, chartOf(names, ink))),
-    overlay: (painter, size, ink) => paintCursor(painter, panel, ink),
+    cursor: () => cursorBox(panel),
     table: () => seriesTable(names),
   });
   return Object.assign(panel, { names });
@@ -52,10 +52,8 @@ function chartOf(names, ink) {
   return { lines: lines.filter((line) => line.xs.length), xLabel: "round", xUnit: "", yUnit: unitOf(names[0]), legend: names.length > 1 };
 }
 
-function paintCursor(painter, { scales }, ink) {
-  if (!scales) return;
-  const x = scales.across(currentRound());
-  painter.path([[x, scales.margin.top], [x, scales.margin.top + scales.height]], { stroke: ink.backhaul, line: 2 });
+function cursorBox({ scales }) {
+  return scales ? { x: scales.across(currentRound()) - 1, y: scales.margin.top, width: 2, height: scales.height } : null;
 }
 
 function drawReasons(panels, now, view) {
