@@ -46,11 +46,12 @@ def watch_command(  # noqa: PLR0917  every option is passed by name
     ] = None,
     to_come: Annotated[bool, typer.Option("--to-come", help="Wait for runs that are not there yet.")] = False,
 ) -> None:
-    """Show runs in a browser: live while they go on, replayed when they are over. Ctrl-C ends it.
+    """Show runs in a browser, live while they go on and replayed when they are over.
 
     One RUN, several side by side (seeds of one configuration become a band), a sweep's folder with all runs in it, or
     the address at which a deployed cloud serves its metrics. Nothing is written to the runs, and nothing leaves this
-    machine: the page is served on loopback. With --host, other machines can look, over TLS and with a token.
+    machine: the page is served on loopback. With --host, other machines can look, over TLS and with a token. Ctrl-C
+    ends it.
     """
     try:
         answers = FolderAnswers(Sources.of(runs, to_come=to_come))

@@ -156,10 +156,8 @@ def test_a_token_is_wanted_in_the_address_once_and_then_as_a_cookie(run_folder):
 def test_over_tls_a_token_is_drawn_and_the_cookie_is_secure(run_folder, tmp_path):
     from hpfl.deployment.certificates import init_authority, issue
 
-    init_authority(tmp_path)
-    issue(tmp_path, "cloud", hosts=["localhost", "127.0.0.1"])
-    (cert,) = tmp_path.glob("**/cloud.crt")
-    (key,) = tmp_path.glob("**/cloud.key")
+    cert = issue(init_authority(tmp_path), tmp_path, "cloud")
+    key = cert.with_suffix(".key")
     place = PageAddress(host="0.0.0.0", tls_cert=cert, tls_key=key).checked()
     assert len(place.token) >= 32
     with serving(run_folder, tls_cert=cert, tls_key=key, token=place.token) as asked:

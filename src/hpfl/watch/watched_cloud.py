@@ -85,7 +85,8 @@ class WatchedCloud:
     def told(self) -> dict[str, Any]:
         """For the list of runs; what a cloud does not say over HTTP is absent."""
         self.refresh()
-        nodes = [row for row in self._status.get("nodes") or () if isinstance(row, dict)]
+        rows = self._status.get("nodes")
+        nodes = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
         ues = sum(str(row.get("node", "")).startswith("ue") for row in nodes)
         unknown = dict.fromkeys(("bandwidth_hz", "target_accuracy"))
         return {
