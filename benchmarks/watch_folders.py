@@ -63,7 +63,9 @@ class SyntheticRun:
 
     def end(self) -> None:
         """Write what a run leaves at its end."""
-        (self.folder / "summary.json").write_text(json.dumps({"completed": True, "rounds": self.played}), encoding="utf-8")
+        (self.folder / "summary.json").write_text(
+            json.dumps({"completed": True, "rounds": self.played}), encoding="utf-8"
+        )
         count = self.shape.edges * self.shape.ues_per_edge
         shares = np.round(self._draw.beta(12, 2, count), 4)
         lines = [f"{ue},{ue // self.shape.ues_per_edge},30,1 2,{share},{share / 2}" for ue, share in enumerate(shares)]
@@ -109,7 +111,9 @@ class SyntheticRun:
         for edge in range(self.shape.edges):
             for phase, start, end in marks if edge in called else (("waiting", 0.0, 1.0),):
                 span = {"start_s": begin_s + start * _ROUND_S, "end_s": begin_s + end * _ROUND_S}
-                rows.append({"round": number, "edge": edge, "phase": phase, **span, "base_round": number - 1, "bits": 0.0})
+                rows.append(
+                    {"round": number, "edge": edge, "phase": phase, **span, "base_round": number - 1, "bits": 0.0}
+                )
         return rows
 
     def _scene(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +139,11 @@ class SyntheticRun:
             },
             "absent": [],
             "links": links,
-            "ues": {"ue": ues.tolist(), "edge": of.tolist(), "gain_db": np.round(-60 - 9 * self._draw.random(ues.size), 2).tolist()},
+            "ues": {
+                "ue": ues.tolist(),
+                "edge": of.tolist(),
+                "gain_db": np.round(-60 - 9 * self._draw.random(ues.size), 2).tolist(),
+            },
             "sent": {"ue": sends.tolist(), "hz": sent_hz, "start_s": [0.02] * sends.size, "end_s": ends_s.tolist()},
             "uploads": None,
             "broadcast": None,

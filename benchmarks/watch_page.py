@@ -2,7 +2,8 @@
 
 `python benchmarks/watch_page.py`: the server in a process of its own, folders in the formats that runs write. First
 charts are timed from the click to the first picture, the server having just begun. Scripts of a frame are what the
-renderer's trace says that ran between two frames. A new round is timed from its line in the file to its number on screen.
+renderer's trace says that ran between two frames, in CPU time. A new round is timed
+from its line in the file to its number on screen.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
+
 from watch_folders import Shape, SyntheticRun
 
 FIRST_S, FRAME_MS, FRAMES_PER_S, NEW_MS, HEAP = 1.0, 16.0, 30.0, 500.0, 1.2
@@ -26,7 +28,8 @@ SCRUBBED = Shape(rounds=1_000, edges=200, ues_per_edge=2)
 SCRIPTS = {"FunctionCall", "EvaluateScript", "RunMicrotasks", "FireAnimationFrame", "EventDispatch", "TimerFire"}
 READY = """() => {
   const look = () => {
-    const there = document.querySelector("main canvas") && !document.querySelector("dd[data-fact=round]")?.textContent.startsWith("–");
+    const said = document.querySelector("dd[data-fact=round]")?.textContent ?? "–";
+    const there = document.querySelector("main canvas") && !said.startsWith("–");
     if (there && !window.firstCharts) window.firstCharts = performance.now();
     if (!there) requestAnimationFrame(look);
   };
@@ -94,8 +97,14 @@ def scripts_of_frames(trace: bytes) -> list[float]:
     events = [one for one in json.loads(trace)["traceEvents"] if one.get("name") in SCRIPTS and one.get("ph") == "X"]
     threads = [(one["pid"], one["tid"]) for one in events if one["name"] == "FireAnimationFrame"]
     main = max(set(threads), key=threads.count)
-    spans = sorted((one["ts"], one["ts"] + one.get("dur", 0), one.get("tdur", one.get("dur", 0))) for one in events if (one["pid"], one["tid"]) == main)
-    starts = sorted({one["ts"] for one in events if one["name"] == "FireAnimationFrame" and (one["pid"], one["tid"]) == main})
+    spans = sorted(
+        (one["ts"], one["ts"] + one.get("dur", 0), one.get("tdur", one.get("dur", 0)))
+        for one in events
+        if (one["pid"], one["tid"]) == main
+    )
+    starts = sorted(
+        {one["ts"] for one in events if one["name"] == "FireAnimationFrame" and (one["pid"], one["tid"]) == main}
+    )
     busy, reached = np.zeros(len(starts)), 0.0
     for start, end, cpu in spans:  # what is nested in another is counted with it
         frame = int(np.searchsorted(starts, start, side="right")) - 1
@@ -161,7 +170,9 @@ def heap_growth(browser: Browser, folder: Path, *, few: int, many: int) -> dict[
         while run.played < many:
             run.play(min(150 if run.played < 2 * few else 4_000, many - run.played))
             page.wait_for_timeout(120)
-        page.wait_for_function("t => document.getElementById('place').textContent === t", arg=f"{many} / {many}", timeout=120_000)
+        page.wait_for_function(
+            "t => document.getElementById('place').textContent === t", arg=f"{many} / {many}", timeout=120_000
+        )
         after = heap_of(page)
         page.close()
     return {"value": after / before, "before_mb": before, "after_mb": after}
@@ -169,7 +180,10 @@ def heap_growth(browser: Browser, folder: Path, *, few: int, many: int) -> dict[
 
 def rows(browser: Browser, home: Path, *, quick: bool) -> Iterator[dict[str, Any]]:
     """One row for each bar."""
-    for name, shape in (("10,000 rounds", Shape(rounds=10_000)), ("massive", Shape(rounds=200, edges=100, ues_per_edge=100))):
+    for name, shape in (
+        ("10,000 rounds", Shape(rounds=10_000)),
+        ("massive", Shape(rounds=200, edges=100, ues_per_edge=100)),
+    ):
         run = SyntheticRun(home / name, shape)
         run.play(shape.rounds, whole=name == "massive")
         run.end()
@@ -187,9 +201,20 @@ def rows(browser: Browser, home: Path, *, quick: bool) -> Iterator[dict[str, Any
     run.play(100)
     with served(run.folder) as address:
         late = new_rounds(browser, run, address)
-        yield bar("a new round on screen, 95th percentile", "ms", NEW_MS, value=float(np.percentile(late, 95)), median_ms=float(np.median(late)))
+        yield bar(
+            "a new round on screen, 95th percentile",
+            "ms",
+            NEW_MS,
+            value=float(np.percentile(late, 95)),
+            median_ms=float(np.median(late)),
+        )
     few, many = (1_000, 10_000) if quick else (10_000, 100_000)
-    yield bar(f"heap after {many:,} rounds over that after {few:,}", "x", HEAP, **heap_growth(browser, home / "grows", few=few, many=many))
+    yield bar(
+        f"heap after {many:,} rounds over that after {few:,}",
+        "x",
+        HEAP,
+        **heap_growth(browser, home / "grows", few=few, many=many),
+    )
 
 
 def bar(work: str, unit: str, most: float, *, value: float, **more: float) -> dict[str, Any]:
@@ -209,7 +234,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for row in rows(browser, Path(home), quick=options.quick):
-            said = f"{row['work']:70} {row['value']:9.3f} {row['unit']:3} bar {row['bar']:g} {'ok' if row['ok'] else 'MISSED'}"
+            how = "ok" if row["ok"] else "MISSED"
+            said = f"{row['work']:70} {row['value']:9.3f} {row['unit']:3} bar {row['bar']:g} {how}"
             print(json.dumps(row) if options.json else said, flush=True)
         browser.close()
 

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from watch_folders import Shape, SyntheticRun  # noqa: E402
+from watch_folders import Shape, SyntheticRun
 
 VIEWS = ("curves", "spectrum", "gantt", "map", "edges", "reasons", "ues", "nodes")
 PATIENCE_MS = 30_000
@@ -46,7 +46,9 @@ def open_page(browser, address, *, width=1280, **more):
     page.on("pageerror", lambda error: page.complaints.append(str(error)))
     page.on("console", lambda said: page.complaints.append(said.text) if said.type in {"error", "warning"} else None)
     home = address.split("#")[0].split("?")[0]
-    page.on("request", lambda one: None if one.url.startswith((home, "data:", "blob:")) else page.complaints.append(one.url))
+    page.on(
+        "request", lambda one: None if one.url.startswith((home, "data:", "blob:")) else page.complaints.append(one.url)
+    )
     page.goto(address)
     page.wait_for_selector("dd[data-fact=round]:not(:text-is('–'))")
     return page

@@ -33,7 +33,9 @@ def test_every_view_of_the_file_draws_or_says_why_not(page, view):
     page.wait_for_timeout(150)
     for panel in page.locator(f"main > [data-view={view}] section.panel:visible").all():
         empty = "empty" in panel.get_attribute("class")
-        assert panel.locator("canvas:visible, table:visible").count() or (empty and panel.locator(".note").text_content())
+        assert panel.locator("canvas:visible, table:visible").count() or (
+            empty and panel.locator(".note").text_content()
+        )
     if view == "spectrum":
         assert page.text_content("section[aria-label='Spectrum of the round'] .note").startswith("Round 4: ")
     if view == "gantt":

@@ -40,17 +40,26 @@ def test_new_rounds_come_by_themselves_and_do_not_disturb_who_looks_back(browser
         wait_for_place(page, "7 / 7")
         page.click("#tabs a[data-view=gantt]")
         run.play(1)
-        page.wait_for_selector("section[aria-label='Timeline of edges'] .note:text-is('Rounds 4 to 8; round 8 is shaded.')")
+        page.wait_for_selector(
+            "section[aria-label='Timeline of edges'] .note:text-is('Rounds 4 to 8; round 8 is shaded.')"
+        )
         assert page.complaints == []
         page.close()
 
 
 def test_names_are_text(browser, tmp_path):
-    runs = [SyntheticRun(tmp_path / f"{HOSTILE}{seed}".replace("/", "_"), Shape(rounds=3, edges=2, seed=seed)) for seed in (0, 1)]
+    runs = [
+        SyntheticRun(tmp_path / f"{HOSTILE}{seed}".replace("/", "_"), Shape(rounds=3, edges=2, seed=seed))
+        for seed in (0, 1)
+    ]
     for run in runs:
         run.play(3)
         run.end()
-    board = {"round": 3, "rounds": 3, "nodes": [{"node": "<b>edge</b>", "state": HOSTILE, "planned_s": 1.0, "measured_s": 2.0}]}
+    board = {
+        "round": 3,
+        "rounds": 3,
+        "nodes": [{"node": "<b>edge</b>", "state": HOSTILE, "planned_s": 1.0, "measured_s": 2.0}],
+    }
     (runs[0].folder / RUN_ID).write_text("0" * 32, encoding="utf-8")
     (runs[0].folder / "status.json").write_text(json.dumps(board), encoding="utf-8")
     with serving(*(run.folder for run in runs)) as asked:

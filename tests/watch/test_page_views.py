@@ -64,7 +64,9 @@ def table(page, title):
 def test_facts_of_a_round_are_those_of_its_record(page, address, folder, number):
     at(page, address, f"#round={number}")
     said = records(folder)[number - 1]
-    page.wait_for_function("t => document.querySelector('dd[data-fact=energy_j]').textContent === t", arg=watts(said["energy_j"]))
+    page.wait_for_function(
+        "t => document.querySelector('dd[data-fact=energy_j]').textContent === t", arg=watts(said["energy_j"])
+    )
     assert fact(page, "round") == f"{number} / 12"
     assert fact(page, "personalised_accuracy") == f"{100 * said['personalised_accuracy']:.1f} %"
     assert fact(page, "num_scheduled") == str(said["num_scheduled"])
