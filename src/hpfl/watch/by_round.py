@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _NUMBER = re.compile(rb'\{"round": (\d{1,15})[,}]')
@@ -37,6 +37,21 @@ class RoundLines:
                 if number is not None and number >= first:
                     yield line
 
+    def some(self, rounds: Sequence[int]) -> Iterator[bytes]:
+        """The first whole line of each of some rounds, which come in order; a round without any is passed over."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            at = 0
+            for number in rounds:
+                at = _first_offset(file.fileno(), number, at)
+                file.seek(at)
+                line = file.readline(_LINE_BYTES)
+                if line.endswith(b"\n") and round_of(line) == number:
+                    yield line
+
     def first_line(self) -> bytes:
         """The first line of the file, where it is whole."""
         try:
@@ -53,9 +68,16 @@ def round_of(line: bytes) -> int | None:
     return int(found[1]) if found else None
 
 
-def _first_offset(descriptor: int, number: int) -> int:
-    """Where the first line begins whose round is at least `number`; a few dozen reads in a file of any length."""
-    low, high = 0, os.fstat(descriptor).st_size
+def _first_offset(descriptor: int, number: int, low: int = 0) -> int:
+    """Where the first line begins, not before `low`, whose round is at least `number`: a few dozen reads at most."""
+    end = os.fstat(descriptor).st_size
+    high, reach = end, _LOOK_BYTES
+    while low + reach < end:  # near `low` it is found sooner than by halving all of the file
+        found = _next_line(descriptor, low + reach, end)[1]
+        if found is None or found >= number:
+            high = low + reach
+            break
+        low, reach = low + reach, 2 * reach
     while low < high:
         middle = (low + high) // 2
         start, found = _next_line(descriptor, middle, high)
@@ -63,7 +85,7 @@ def _first_offset(descriptor: int, number: int) -> int:
             high = middle
         else:
             low = max(start, middle + 1)
-    return _next_line(descriptor, low, os.fstat(descriptor).st_size)[0] if low else 0
+    return _next_line(descriptor, low, end)[0] if low else 0
 
 
 def _next_line(descriptor: int, offset: int, end: int) -> tuple[int, int | None]:

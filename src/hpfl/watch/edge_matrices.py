@@ -3,12 +3,13 @@
 from typing import Any
 
 from hpfl.reporting.folder import SCENES
-from hpfl.watch.by_round import RoundLines
+from hpfl.watch.by_round import RoundLines, round_of
 from hpfl.watch.columns import chosen_rounds
 from hpfl.watch.shown import parsed
 from hpfl.watch.watched_run import WatchedRun
 
 MOST_ROUNDS = 1_000
+_EDGES = b'"edges": '
 MOST_CELLS = 400_000
 """Edges times rounds; with more edges there are fewer rounds."""
 
@@ -39,12 +40,15 @@ def _scenes(lines: RoundLines, rounds: list[int], step: int) -> list[dict[str, A
     """The scenes' columns of edges, in the order of the rounds; empty where a round has none."""
     if not rounds:
         return []
-    if step == 1:
-        found = [parsed(line) or {} for line in lines.between(rounds[0], rounds[-1], most_bytes=1 << 28)]
-    else:
-        found = [parsed(line) or {} for number in rounds for line in lines.of_round(number)[-1:]]
-    known = {one.get("round"): one.get("edges") for one in found}
+    found = lines.between(rounds[0], rounds[-1], most_bytes=1 << 28) if step == 1 else lines.some(rounds)
+    known = {round_of(line): _edges_in(line) for line in found}
     return [known.get(number) or {} for number in rounds]
+
+
+def _edges_in(line: bytes) -> dict[str, Any] | None:
+    """The columns of edges, without reading the rest of the line: they have no object within."""
+    start = line.find(_EDGES) + len(_EDGES)
+    return parsed(line[start : line.find(b"}", start) + 1]) if start >= len(_EDGES) else None
 
 
 def _matrix(scenes: list[dict[str, Any]], name: str, num_edges: int) -> list[list[Any]] | None:

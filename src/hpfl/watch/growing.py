@@ -1,12 +1,14 @@
 """A file of lines that grows while it is read: where each line begins, and whether what was read is still there."""
 
 import os
+import re
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 _PIECE_BYTES = 1 << 24
 _TAIL_BYTES = 256
+_END = re.compile(rb"\n")
 LONGEST_LINE = 1 << 24
 """Bytes; a line that is longer is not read."""
 
@@ -64,17 +66,10 @@ class GrowingLines:
                 break  # half a line, or one that is longer than anybody writes
             piece = piece[:cut]
             before = len(self.ends)
-            self.ends.extend(_ends(piece, start))
+            self.ends.extend([start + found.end() for found in _END.finditer(piece)])
             told(piece, len(self.ends) - before)
             self._tail = (self._tail + piece[-_TAIL_BYTES:])[-_TAIL_BYTES:]
             start += cut
-
-
-def _ends(piece: bytes, start: int) -> Iterator[int]:
-    at = piece.find(b"\n")
-    while at >= 0:
-        yield start + at + 1
-        at = piece.find(b"\n", at + 1)
 
 
 def read_span(path: Path, start: int, end: int) -> bytes:
