@@ -1,5 +1,6 @@
 """Whatever is cut, flipped or removed in a run's folder, it goes on to the same bits or is refused by name."""
 
+import json
 import random
 import re
 import shutil
@@ -88,9 +89,10 @@ def assert_exact_or_named(folder, whole, hit, told):
     assert records(folder) == records(whole), hit
     for name in KEPT:
         assert (folder / name).read_bytes() == (whole / name).read_bytes(), (hit, name)
-    drawn = folder / "timeline.jsonl"
-    same = drawn.exists() and drawn.read_bytes() == (whole / "timeline.jsonl").read_bytes()
-    assert same or any("timeline.jsonl" in note for note in told.notes), hit
+    for name in ("timeline.jsonl", "scenes.jsonl"):
+        drawn = folder / name
+        same = drawn.exists() and drawn.read_bytes() == (whole / name).read_bytes()
+        assert same or any(name in note for note in told.notes), (hit, name)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -214,3 +216,16 @@ def test_no_checkpoint_that_is_whole_is_a_refusal_that_says_what_to_do(stopped, 
     config = hpfl.load(folder / "config.toml")
     with pytest.raises(CheckpointError, match=r"is damaged .*; put what is damaged back from a copy, or begin anew"):
         hpfl.run(config, out=folder, resume=True, figures=False)
+
+
+def test_scenes_that_are_damaged_before_every_checkpoint_are_put_away_and_the_timeline_stays(stopped, whole, tmp_path):
+    folder = copied(stopped, tmp_path / "run")
+    flipped(folder / "scenes.jsonl", 40)
+    told = resumed(folder)
+    assert told.refusal == ""
+    assert any("scenes.jsonl is damaged; it was put away as scenes.jsonl.damaged-1" in note for note in told.notes)
+    assert (folder / "timeline.jsonl").read_bytes() == (whole / "timeline.jsonl").read_bytes()
+    scenes = (folder / "scenes.jsonl").read_bytes().splitlines()
+    assert [json.loads(scene)["round"] for scene in scenes] == [6, 7, 8]
+    assert json.loads(scenes[0])["edge_places"] is not None
+    assert json.loads(scenes[1])["edge_places"] is None

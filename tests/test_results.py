@@ -56,6 +56,16 @@ def test_every_column_of_the_timeline_is_explained(folders):
         assert set(read_timeline(folder)[0]) == explained("timeline.jsonl")
 
 
+def test_every_column_of_the_scenes_is_explained(folders):
+    wanted = explained("scenes.jsonl")
+    for folder in folders:
+        scenes = [json.loads(line) for line in (folder / "scenes.jsonl").read_text().splitlines()]
+        assert [scene["round"] for scene in scenes] == [record["round"] for record in read_rounds(folder)]
+        absent = {name for scene in scenes for name, value in scene.items() if value is None}
+        found = set().union(*map(flat, scenes)) - (absent - {"uploads"})
+        assert found == {one for one in wanted if not one.startswith("broadcast.")}
+
+
 def test_every_column_of_ues_is_explained(folders):
     for folder in folders:
         assert set((folder / "ues.csv").read_text().splitlines()[0].split(",")) == explained("ues.csv")

@@ -39,6 +39,11 @@ COMMANDS = {
         "Draw a run's timeline: every phase of every edge, and when the cloud aggregated.",
         "Example: hpfl timeline runs/quickstart --rounds 1:20",
     ),
+    "watch": Command(
+        "hpfl.cli_watch:watch_command",
+        "Show runs in a browser, live while they go on and replayed when they are over.",
+        "Example: hpfl watch runs/quickstart   or, side by side: hpfl watch runs/hpfl runs/shpfl",
+    ),
     "theory": Command(
         "hpfl.cli_theory:theory_command",
         "Check the paper's assumptions and Theorem 1 along a run, which is played again from its configuration.",

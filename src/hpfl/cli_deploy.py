@@ -12,6 +12,7 @@ from rich.console import Console
 
 from hpfl.cli_errors import leave, refuse, reported
 from hpfl.cli_options import SetOption
+from hpfl.cli_watching import watched
 from hpfl.lazy import end_importing
 from hpfl.training.cloud_step import DivergedError
 
@@ -55,6 +56,9 @@ def local_command(  # noqa: PLR0917  every option is passed by name
     resume: Annotated[
         bool, typer.Option("--resume", help="Start the nodes of an earlier run in OUT again; --rounds may be more.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the run in a browser while it goes on; see hpfl watch.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Make certificates, start cloud, edges and UEs as processes on loopback, and watch them train.
@@ -81,9 +85,10 @@ def local_command(  # noqa: PLR0917  every option is passed by name
     with _refusing():
         say = partial(Console(quiet=quiet).print, markup=False, highlight=False, soft_wrap=True)
         nodes = resumed(folder, asked) if resume else begun(folder, asked, say)
-    status = supervised(nodes, folder, quiet=quiet)
-    if status:
-        raise typer.Exit(status)
+    with watched(folder / "run", wanted=watch):
+        status = supervised(nodes, folder, quiet=quiet)
+        if status:
+            raise typer.Exit(status)
 
 
 @reported

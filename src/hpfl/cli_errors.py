@@ -1,12 +1,10 @@
 """How commands end early: one clear line on standard error and a status, never a traceback for bad input."""
 
 import functools
-import sys
 from collections.abc import Callable
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-import typer
-
+from hpfl.cli_leave import leave, refuse
 from hpfl.config import ConfigError
 from hpfl.data.dataset import DatasetError
 from hpfl.data.shards import PartitionError
@@ -19,6 +17,8 @@ from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.combine import CombineError
+
+__all__ = ["REFUSALS", "leave", "refuse", "reported"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,15 +51,3 @@ def reported(command: Callable[P, R]) -> Callable[P, R]:
             leave(str(error), status=1)
 
     return wrapped
-
-
-def refuse(message: str) -> NoReturn:
-    """Say why on standard error and leave with status 2."""
-    leave(message, status=2)
-
-
-def leave(message: str, *, status: int) -> NoReturn:
-    """Say why on standard error and leave with a status."""
-    for line in message.splitlines():
-        sys.stderr.write(f"hpfl: {line}\n")
-    raise typer.Exit(status)

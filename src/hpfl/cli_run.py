@@ -12,6 +12,7 @@ from hpfl.cli_errors import reported
 from hpfl.cli_folders import home, own_folder, to_resume, unused
 from hpfl.cli_options import SetOption, SourceArgument, SystemOption
 from hpfl.cli_running import run_with_display
+from hpfl.cli_watching import watched
 from hpfl.config import Config, load
 from hpfl.reporting.config_file import refuse_changed
 from hpfl.reporting.formats import number
@@ -43,6 +44,9 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     force: Annotated[
         bool, typer.Option("--force", help="Replace the run in OUT; files that are no results of it stay.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the run in a browser while it goes on; see hpfl watch.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Train over a simulated mobile edge network and write the results to a folder.
@@ -54,12 +58,12 @@ def run_command(  # noqa: PLR0917  every option is passed by name
         refuse_changed(Path(source))
     config = load(source, system=system, overrides=_overrides(set_, seed, rounds))
     how: dict[str, Any] = {"resume": resume, "force": force, "device": device, "data_dir": data_dir, "quiet": quiet}
-    with _folder(source, system, out, config, how) as folder:
+    with _folder(source, system, out, config, how) as folder, watched(folder, wanted=watch):
         result = run_with_display(config, folder, **how)
-    if not quiet:
-        _closing_words(config, result, folder)
-    if not result.completed:
-        raise typer.Exit(130)
+        if not quiet:
+            _closing_words(config, result, folder)
+        if not result.completed:
+            raise typer.Exit(130)
 
 
 def _overrides(set_: list[str] | None, seed: int | None, rounds: int | None) -> list[str]:

@@ -74,7 +74,8 @@ def run_cloud(
         cloud = deployment.cloud
         audit = AuditLog(out, settings.audit)
         health = Health(loop.loop, partial(cloud_ready, cloud, experiment.config.network.edges))
-        keepers = [Audited(audit, deployment.executor), ServedMetrics(cloud.metrics, settings.metrics, health)]
+        served = ServedMetrics(cloud.metrics, settings.metrics, health, lambda: board.shown)
+        keepers = [Audited(audit, deployment.executor), served]
         heard = [board, RunLog(), *watchers_of(experiment.config, out), *watchers]
         listeners = replace(_listeners(stop, keepers, heard), histories=[audit])
         recorder = RunRecorder(_subject(settings, experiment, deployment), store, listeners)

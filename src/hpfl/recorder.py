@@ -72,7 +72,7 @@ class RunRecorder:
         self._told: list[dict[str, Any]] = []
         self._subject, self._store, self._listeners = subject, store, listeners
         self._journal = None if store is None else self._opened(store)
-        kept = [] if self._journal is None else [self._journal.timeline, self._journal]
+        kept = [] if self._journal is None else [*self._journal.drawn, self._journal]
         self._audience = Audience(listeners.watchers, keepers=[*kept, *listeners.keepers], warn=listeners.warn)
         self._figures: tuple[int, Mapping[str, FloatArray], IntArray] | None = None
         self.state: TrainState | None = None

@@ -56,6 +56,9 @@ def test_a_watcher_of_a_deployed_run_hears_it_all_and_one_that_fails_changes_not
     assert [entry.fields["note"] for entry in caplog.records if entry.message == "watcher failed"] == [
         "watcher Clumsy failed in `round` (ZeroDivisionError: by nothing) and is told nothing more; the run goes on"
     ]
+    scenes = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
+    assert [scene["links"]["edge"] for scene in scenes] == [record["scheduled"] for record in read_rounds(tmp_path)]
+    assert len(scenes[0]["ue_places"]["x_m"]) == 6
     assert (diary.run.folder, diary.run.deployed, diary.run.num_ues) == (tmp_path, True, 6)
     assert diary.records == read_rounds(tmp_path) == diary.result.rounds
     _, columns, ues = diary.figures[-1]

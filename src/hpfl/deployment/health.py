@@ -1,4 +1,6 @@
-"""What a node answers over HTTP about itself: `/metrics` for Prometheus, `/healthz` and `/readyz` for a supervisor."""
+"""What a node answers over HTTP about itself: `/metrics` for Prometheus, `/healthz` and `/readyz` for a supervisor,
+and at a cloud `/status` for `hpfl watch`: its nodes and its last round, as JSON.
+"""
 
 import asyncio
 import socketserver
@@ -47,13 +49,15 @@ class Health:
         return True, ready, told
 
 
-def serve_status(address: str, registry: CollectorRegistry, health: Health | None) -> Callable[[], None] | None:
+def serve_status(
+    address: str, registry: CollectorRegistry, health: Health | None, status: Callable[[], str] | None = None
+) -> Callable[[], None] | None:
     """Answer at `host:port` from a thread; how to stop it. Nothing for an empty address."""
     if not address:
         return None
     host, port = host_and_port(address, "metrics")
     try:
-        server = make_server(host, port, _answers(registry, health), _Threads, handler_class=_Silent)
+        server = make_server(host, port, _answers(registry, health, status), _Threads, handler_class=_Silent)
     except OSError as error:
         raise SettingsError(f"metrics cannot be served at {address}: {error.strerror}") from None
     threading.Thread(target=server.serve_forever, daemon=True, name="metrics").start()
@@ -73,7 +77,7 @@ def host_and_port(address: str, name: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _answers(registry: CollectorRegistry, health: Health | None) -> Any:
+def _answers(registry: CollectorRegistry, health: Health | None, status: Callable[[], str] | None) -> Any:
     metrics: Any = make_wsgi_app(registry)
 
     def answer(request: dict[str, Any], begin: Any) -> Iterable[bytes]:
@@ -82,6 +86,9 @@ def _answers(registry: CollectorRegistry, health: Health | None) -> Any:
             ok, told = _told(path, health)
             begin("200 OK" if ok else "503 Service Unavailable", [("Content-Type", "text/plain; charset=utf-8")])
             return [f"{told}\n".encode()]
+        if path == "/status" and status is not None:
+            begin("200 OK", [("Content-Type", "application/json"), ("X-Content-Type-Options", "nosniff")])
+            return [status().encode()]
         answered: Iterable[bytes] = metrics(request, begin)
         return answered
 

@@ -117,11 +117,15 @@ class LinkModel:
 
     def seen_from_above(self, round_number: int) -> tuple[Gains, Places]:
         """Gains of all UEs and backhauls and where everything is, which are those of the way down too."""
-        nobody = np.zeros(0, dtype=np.int64)
-        places = places_at_rest(self._fleet(nobody, nobody), self.streams)
-        everybody = np.arange(self.config.network.num_ues)
+        places, everybody = self.places, np.arange(self.config.network.num_ues)
         moment = self.radio.moment(round_number, 0.0)
         return self.radio.gains(moment, places, self.streams, members=everybody), places
+
+    @cached_property
+    def places(self) -> Places:
+        """Where everything is: nobody moves in the model."""
+        nobody = np.zeros(0, dtype=np.int64)
+        return places_at_rest(self._fleet(nobody, nobody), self.streams)
 
     def compute_j(self, members: IntArray, samples: IntArray) -> FloatArray:
         """Modelled joules of computing on one model, of the UEs `members` with `samples` each."""

@@ -109,6 +109,7 @@ class DeployedExecutor:
             active=active,
             dropped=rebased,
             base_round=base_round,
+            places=self.links.places,
         )
         return seen if self.downlink is None else self._from_above(state, seen, self.downlink)
 

@@ -1,5 +1,6 @@
 """Those who watch a cloud's run from within its process: its log, its audit, and the metrics it serves."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hpfl.assembly import written_menu
@@ -71,12 +72,13 @@ def logged_codings(config: Experiment, sending: Sending, state: TrainState) -> L
 
 @dataclass(frozen=True)
 class ServedMetrics(Watcher):
-    """Prometheus metrics, answered for from the start on at `host:port` (empty: nowhere)."""
+    """Prometheus metrics and the `status` of all nodes, answered for from the start on at `host:port`, or nowhere."""
 
     metrics: Metrics
     address: str
     health: Health | None = None
+    status: Callable[[], str] | None = None
 
     def started(self, run: Run) -> None:
         """Begin to answer."""
-        self.metrics.serve(self.address, self.health)
+        self.metrics.serve(self.address, self.health, self.status)

@@ -33,6 +33,14 @@ class Metrics:
         self.round = Gauge("hpfl_round", "Round in progress.", **made)
         self.seconds = Histogram("hpfl_round_seconds", "Seconds of a round.", buckets=_ROUND_BUCKETS_S, **made)
 
-    def serve(self, address: str, health: Health | None = None) -> Callable[[], None] | None:
-        """Answer GET /metrics, /healthz and /readyz at `host:port`; how to stop. Nothing for an empty address."""
-        return serve_status(address, self.registry, health)
+    def serve(
+        self, address: str, health: Health | None = None, status: Callable[[], str] | None = None
+    ) -> Callable[[], None] | None:
+        """Answer GET /metrics, /healthz, /readyz and /status at `host:port`; how to stop. Nothing for no address."""
+        return serve_status(address, self.registry, health, status)
+
+
+def total_of(counter: Counter) -> int:
+    """What a counter has come to, over all its labels."""
+    samples = (sample for metric in counter.collect() for sample in metric.samples)
+    return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))

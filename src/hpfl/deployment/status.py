@@ -11,6 +11,7 @@ from typing import Any
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
 from hpfl.deployment.round_timing import Timing
+from hpfl.deployment.server_metrics import total_of
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
 from hpfl.training.watching import Run, Watcher
@@ -21,7 +22,11 @@ _EVERY_S = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class BoardRow:
-    """One node; seconds are those of its last round, of the plan's clock."""
+    """One node; seconds are those of its last round, of the plan's clock.
+
+    `refused` are its messages that were refused, all of them in the cloud's row; `misses` are answers that did not come
+    to the cloud in time.
+    """
 
     node: str
     state: str
@@ -30,6 +35,8 @@ class BoardRow:
     planned_s: float | None = None
     measured_s: float | None = None
     received_bytes: int = 0
+    refused: int = 0
+    misses: int | None = None
 
 
 class Board(Watcher):
@@ -43,6 +50,8 @@ class Board(Watcher):
         self._seconds: dict[str, tuple[float, float]] = {}
         self._delivered: dict[int, int] = {}
         self._rounds = (0, 0)
+        self._record: dict[str, Any] = {}
+        self.shown = "{}"
 
     def took(self, timing: Timing) -> None:
         """Note a round's seconds."""
@@ -58,8 +67,9 @@ class Board(Watcher):
         self._rounds = (run.state.round, run.rounds)
 
     def round(self, state: TrainState, record: RoundRecord) -> None:
-        """Note how far the run is now."""
+        """Note how far the run is now, and what the round came to."""
         self._rounds = (state.round, self._rounds[1])
+        self._record = {name: value for name, value in record.to_json().items() if not isinstance(value, list)}
 
     def rows(self) -> list[BoardRow]:
         """The cloud, the edges, the UEs."""
@@ -74,6 +84,8 @@ class Board(Watcher):
             planned_s=seconds[0],
             measured_s=seconds[1],
             received_bytes=received,
+            refused=total_of(self._cloud.metrics.refused),
+            misses=total_of(self._cloud.metrics.misses),
         )
         return [first, *map(self._edge_row, self._edges), *map(self._ue_row, self._ues)]
 
@@ -89,6 +101,7 @@ class Board(Watcher):
             planned_s=planned_s,
             measured_s=measured_s,
             received_bytes=child.stream.received_bytes if child else 0,
+            refused=child.refusals if child else 0,
         )
 
     def _ue_row(self, name: str) -> BoardRow:
@@ -125,9 +138,11 @@ class Board(Watcher):
             await asyncio.sleep(_EVERY_S)
 
     def text(self) -> str:
-        """The rows as JSON."""
+        """The rows as JSON, and the numbers of the last round; `shown` is the newest of these texts."""
         done, total = self._rounds
-        return json.dumps({"round": done, "rounds": total, "nodes": [asdict(row) for row in self.rows()]})
+        rows = [asdict(row) for row in self.rows()]
+        self.shown = json.dumps({"round": done, "rounds": total, "record": self._record, "nodes": rows})
+        return self.shown
 
 
 def write_status(out: Path, text: str) -> None:

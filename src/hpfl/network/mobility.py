@@ -81,7 +81,7 @@ class RandomWaypoint:
             edge_xy_m = np.column_stack([self.edge_x_m, self.edge_y_m])
             return Positions(edge_xy_m, np.column_stack([walk.x_m, walk.y_m]), self.nearest(walk)[0])
 
-        return Places(ue_distance_m=ue_distance_m, edge_distance_m=fleet.edge_distance_m, find=find)
+        return Places(ue_distance_m=ue_distance_m, edge_distance_m=fleet.edge_distance_m, find=find, moves=True)
 
     def _next_leg(self, walk: Walk, ues: IntArray, streams: Streams, key: int) -> Walk:
         count = walk.x_m.size

@@ -28,11 +28,13 @@ class Places:
     """Distances of all UEs to their own edges [N] and of all edges to the cloud [K], in metres.
 
     Coordinates are made by `find` when somebody first asks, so that a channel which goes by distance pays nothing.
+    `moves` says whether they are those of one moment alone.
     """
 
     ue_distance_m: FloatArray
     edge_distance_m: FloatArray
     find: Callable[[], Positions]
+    moves: bool = False
 
     @classmethod
     def at(cls, positions: Positions) -> "Places":

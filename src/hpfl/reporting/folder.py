@@ -6,6 +6,7 @@ from pathlib import Path
 from hpfl import atomic
 
 ROUNDS, SUMMARY, CONFIG, TIMELINE = "rounds.jsonl", "summary.json", "config.toml", "timeline.jsonl"
+SCENES = "scenes.jsonl"
 MODEL, UES, FIGURES, CHECKPOINTS = "model.safetensors", "ues.csv", "figures", "checkpoints"
 RUN_ID = "run-id"
 """The name of a deployment, which its messages carry; no simulated run has one."""
@@ -28,7 +29,7 @@ def clear(folder: Path) -> None:
     """Remove what a run left but its records, which its successor holds open."""
     pictures = [folder / FIGURES / f"{name}.{kind}" for name in _DRAWN for kind in _KINDS]
     states = list((folder / CHECKPOINTS).glob(_STATES))
-    results = [folder / name for name in (*_THEORY, SUMMARY, MODEL, UES, TIMELINE, CONFIG)]
+    results = [folder / name for name in (*_THEORY, SUMMARY, MODEL, UES, TIMELINE, SCENES, CONFIG)]
     for path in (*pictures, *states, *results):
         path.unlink(missing_ok=True)
     for within in (folder / FIGURES, folder / CHECKPOINTS):

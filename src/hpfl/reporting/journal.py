@@ -9,7 +9,7 @@ from typing import Any
 
 from hpfl import atomic
 from hpfl.config import ConfigError, Experiment, differences, to_toml
-from hpfl.histories import History, holds, size_of
+from hpfl.histories import History, Mark, holds, size_of
 from hpfl.reporting.checkpoint import (
     CheckpointError,
     HistoryMarks,
@@ -19,7 +19,9 @@ from hpfl.reporting.checkpoint import (
     save_checkpoint,
 )
 from hpfl.reporting.config_file import with_digest
-from hpfl.reporting.folder import CHECKPOINTS, CONFIG, ROUNDS, SUMMARY, TIMELINE
+from hpfl.reporting.drawn_file import DrawnFile
+from hpfl.reporting.folder import CHECKPOINTS, CONFIG, ROUNDS, SCENES, SUMMARY, TIMELINE
+from hpfl.reporting.scenes import SceneFile
 from hpfl.reporting.store import RunStore, read_config, read_rounds
 from hpfl.reporting.timeline import TimelineFile
 from hpfl.training.evaluation_summary import evaluation_is_due
@@ -29,7 +31,7 @@ from hpfl.training.watching import Watcher
 
 
 class Journal(Watcher):
-    """Records and checkpoints of one run, simulated or real, and its `timeline`, which is told of rounds before it.
+    """Records and checkpoints of one run, simulated or real, and what is `drawn`, which is told of rounds before it.
 
     `histories` are further files that a checkpoint vouches for. One is written every `save_every` rounds (0: at the end
     alone). `anew` says how somebody begins such a run again.
@@ -41,8 +43,9 @@ class Journal(Watcher):
         self.saved_round = -1
         self._store, self._config, self._fingerprint = store, config, config.fingerprint
         self._save_every, self._anew = save_every, anew
-        self.timeline = TimelineFile(store.out)
-        self._histories: list[History] = [self.timeline, *histories]
+        self.timeline, self.scenes = TimelineFile(store.out), SceneFile(store.out)
+        self.drawn: list[DrawnFile] = [self.timeline, self.scenes]
+        self._histories: list[History] = [*self.drawn, *histories]
 
     def begin(self) -> None:
         """Start with the first round, in the place of the run that is to be replaced if there is one."""
@@ -66,17 +69,28 @@ class Journal(Watcher):
         return state, self._prolonged(state, read_rounds(self._store.out))
 
     def _whole(self, note: Callable[[str], None]) -> Loaded:
-        """The checkpoint to go on from; no number depends on the timeline, so one that fits none is put away."""
+        """The checkpoint to go on from; no number depends on what is drawn, so a file that fits none is put away."""
         try:
             loaded = self._latest(self._histories)
         except OtherConfigurationError:
             raise
         except CheckpointError:
-            loaded = self._latest(self._histories[1:])
-            note(f"{TIMELINE} is damaged; it was put away as {self.timeline.set_aside().name}, and another begins")
+            loaded = self._latest(self._histories[len(self.drawn) :])
+            for one in self.drawn:
+                if self._misfit(one, loaded):
+                    note(f"{one.path.name} is damaged; it was put away as {one.set_aside().name}, and another begins")
         if loaded.state is None:
             self._refuse_what_was_saved(note)
         return loaded
+
+    def _misfit(self, one: DrawnFile, loaded: Loaded) -> bool:
+        """Whether a file is not what a checkpoint vouches for, or has no line that can be read where none does."""
+        if not one.path.exists():
+            return False
+        if loaded.marks:
+            told = loaded.marks.get(one.path.name)
+            return told is not None and not holds(one.path, told)
+        return one is self.timeline and self.timeline.last_round() is not None
 
     def _refuse_what_was_saved(self, note: Callable[[str], None]) -> None:
         """Without a checkpoint a run begins again, unless one must have been there: then nothing is dropped unasked."""
@@ -132,6 +146,8 @@ class Journal(Watcher):
         """Drop what came after the checkpoint; a history that is not there begins anew, which the checkpoint says."""
         if not marks:
             self.timeline.rewind(state.round)
+        if SCENES not in marks:  # earlier versions wrote none, so nobody vouches for what a later one began
+            self.scenes.go_on(Mark().told())
         known = [history for history in self._histories if history.path.name in marks]
         missing = [h.path.name for h in known if size_of(marks[h.path.name]) and not h.path.exists()]
         for history in known:

@@ -3,18 +3,16 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from hpfl import atomic
-from hpfl.histories import AppendedFile, size_of
+from hpfl.reporting.drawn_file import DrawnFile
 from hpfl.reporting.folder import TIMELINE
 from hpfl.reporting.store import OutputError
 from hpfl.training.phases import AGGREGATED, BROADCAST, DROPPED, NAMES, SUPERSEDED, Phases
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
-from hpfl.training.watching import RunResult, Watcher
 
 INSTANTS = (AGGREGATED, BROADCAST, SUPERSEDED, DROPPED)
 _KEYS = {"round", "edge", "phase", "start_s", "end_s", "base_round", "bits"}
@@ -33,14 +31,11 @@ class Bar:
     round: int
 
 
-class TimelineFile(Watcher):
-    """Appends rounds to the timeline in `out`; made on the first round, so that a run that fails leaves nothing."""
-
-    way_on = "if it is removed, its later rounds need not be run again"
+class TimelineFile(DrawnFile):
+    """Appends rounds to the timeline in `out`."""
 
     def __init__(self, out: Path) -> None:
-        self.path = out / TIMELINE
-        self._file = AppendedFile(self.path)
+        super().__init__(out / TIMELINE)
 
     def round(self, state: TrainState, record: RoundRecord) -> None:
         """Write what the edges were doing in a round."""
@@ -71,34 +66,6 @@ class TimelineFile(Watcher):
             numbered = [(_round_of(line), line) for line in _whole_lines(self.path)]
             kept = [line for number, line in numbered if number is not None and number <= to_round]
             atomic.write_bytes(self.path, b"".join(kept))
-
-    def go_on(self, told: str) -> None:
-        """Drop what was written after a mark."""
-        self._file.cut(size_of(told))
-
-    def set_aside(self) -> Path:
-        """Put a damaged file away under a name that nobody has, so that another can begin; that name."""
-        names = (self.path.with_name(f"{TIMELINE}.damaged-{number}") for number in count(1))
-        away = next(name for name in names if not name.exists())
-        self.close()
-        self.path.rename(away)
-        return away
-
-    def ended(self, result: RunResult) -> None:
-        """No more rounds will come."""
-        self.close()
-
-    def unsynced(self) -> list[Path]:
-        """The file, where it has grown."""
-        return self._file.unsynced()
-
-    def mark(self) -> str:
-        """The mark of all lines."""
-        return self._file.mark()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 def read_timeline(folder: Path, rounds: tuple[int, int] | None = None) -> list[dict[str, Any]]:

@@ -69,10 +69,10 @@ class SimulatedExecutor:
         if pending.noise is not None:
             memory[CODING_NOISE] = pending.noise
         starting = roster.members[roster.starts[roster.edge_of]]
-        whole = self.load.whole(self.fleet, state.round)
+        whole, places = self.load.whole(self.fleet, state.round), self._places(roster.memory)
         work, clock = self.clock.remaining(memory, whole, members=starting, edges=roster.starts)
         seen = Observation(
-            links=self._links(state, roster, work, whole),
+            links=self._links(state, roster, work, whole, places),
             pending=pending.update,
             importance=pending.importance,
             clock=clock,
@@ -83,9 +83,10 @@ class SimulatedExecutor:
             num_lost=roster.num_lost,
             kept=pending.remembered.rows,
             edge_rules=pending.remembered.rules,
+            places=places,
         )
         if self.downlink is not None:
-            places, everybody = self._places(roster.memory), np.arange(self.fleet.num_ues)
+            everybody = np.arange(self.fleet.num_ues)
             gains = self._gains(state, 0, began_s=state.time_s, members=everybody, places=places)
             known = self.downlink.known(state, roster.under, gains, places)
             seen = replace(seen, downlink=known, under=roster.under)
@@ -256,10 +257,9 @@ class SimulatedExecutor:
         moment = self.radio.moment(state.round, state.time_s, later, began_s=began_s)
         return self.radio.gains(moment, places, self.streams, members=members)
 
-    def _links(self, state: TrainState, roster: Roster, work: Work, whole: Work) -> Links:
+    def _links(self, state: TrainState, roster: Roster, work: Work, whole: Work, places: Places) -> Links:
         """The links with the work that is left, and the joules of computing all of it anew, which every model costs."""
         fleet, members = self.fleet, roster.members
-        places = self._places(roster.memory)
         ue_gain, edge_gain = self._gains(state, 0, began_s=state.time_s, members=members, places=places)
         return Links(
             edge_gain=edge_gain,

@@ -116,6 +116,8 @@ class Broadcasting:
             hears=found.hears,
             cell_bits=found.cell_bits,
             num_missed=int(misses.sum()),
+            cloud_s=found.cloud_s,
+            cell_hz=found.cell_hz,
         )
 
     def _received_j(self, found: Broadcast, listens: BoolArray, under: IntArray) -> FloatArray:

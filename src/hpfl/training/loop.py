@@ -20,6 +20,7 @@ from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
 from hpfl.training.present_edges import nobody, over_all, without_absent
 from hpfl.training.record import RoundRecord
+from hpfl.training.scene import scene_of
 from hpfl.training.sketch import Projection
 from hpfl.training.state import Executor, Heard, Observation, Outcome, TrainState
 from hpfl.training.step_coding import StepEntries
@@ -93,6 +94,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     evaluation = parts.evaluate(after)
     marks = chronicle(before, heard, observation, outcome, told & ~aggregated)
     marks["shares"] = tuple(taken.shares.values())
+    marks["scene"] = scene_of(state, observation, plan, heard)
     shown = dict.fromkeys(parts.columns) | dict(evaluation or {})
     return after, _record(heard, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
 

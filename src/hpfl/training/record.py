@@ -8,6 +8,7 @@ from typing import Any
 from hpfl.learning import LearningError
 from hpfl.training.evaluation_summary import summary_columns
 from hpfl.training.phases import Phases
+from hpfl.training.scene import Scene
 
 _USUAL = summary_columns()
 
@@ -26,7 +27,7 @@ class RoundRecord:
     broadcast takes time, `latency_s` ends with its `broadcast_s` seconds, in which `downlink_bits` were on the air and
     `downlink_j` were spent by servers and UEs (the UEs' part is in `energy_j` too); `num_missed` UEs did not receive
     it. `evaluation` has the columns of the run's metrics, which are attributes too: `record.meta_loss`. `phases` goes
-    to `timeline.jsonl`.
+    to `timeline.jsonl`, `scene` to `scenes.jsonl`.
     """
 
     round: int
@@ -63,6 +64,7 @@ class RoundRecord:
     evaluation: Mapping[str, float | None] = field(default_factory=lambda: dict.fromkeys(_USUAL))
     shares: tuple[float, ...] = ()
     phases: Phases | None = field(default=None, repr=False, compare=False)
+    scene: Scene | None = field(default=None, repr=False, compare=False)
 
     def __getattr__(self, name: str) -> float | None:
         """A column of the evaluation; one of the usual columns is None where a run does not measure it."""
@@ -77,7 +79,7 @@ class RoundRecord:
         return {key: _plain(value) for key, value in {**own, **self.evaluation}.items()}
 
 
-_APART = frozenset({"evaluation", "shares", "phases"})
+_APART = frozenset({"evaluation", "shares", "phases", "scene"})
 _OWN = frozenset(entry.name for entry in fields(RoundRecord)) - _APART
 """What every line of `rounds.jsonl` has, whatever is measured."""
 LATER = frozenset({"compute_s", "access_s", "backhaul_s", "broadcast_s", "downlink_bits", "downlink_j", "num_missed"})

@@ -9,6 +9,7 @@ import torch
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.network.links import Links
+from hpfl.network.places import Places
 from hpfl.planning.broadcast import Downlink
 from hpfl.planning.codings import Codings
 from hpfl.planning.problem import Memory, Plan
@@ -89,7 +90,7 @@ class Observation:
     that lost their update since the last round, and `base_round` is what every edge holds now (None: as in the state).
     `kept` and `edge_rules` are those of the state once the edges have computed (None: as in the state).
     Where a broadcast takes time, `downlink` is what is known of it and `under` the edge that each UE is under, -1
-    where it is not there.
+    where it is not there. `places` are for those who watch (None: not known).
     """
 
     links: Links
@@ -110,6 +111,7 @@ class Observation:
     edge_rules: Memory | None = None
     downlink: Downlink | None = None
     under: IntArray | None = None
+    places: Places | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +143,8 @@ class Heard:
 
     `seconds` are those of both hops, `bits` those on the air, `joules` what each UE spent meanwhile (None: nothing) and
     `downlink_j` what sending and receiving took of cloud, edges and UEs. `hears` are the edges on whose air it was
-    (None: a broadcast takes no time), `cell_bits` what each sent on; `num_missed` UEs hold an older model than theirs.
+    (None: a broadcast takes no time), `cell_bits` what each sent on with `cell_hz` after the cloud's `cloud_s` seconds;
+    `num_missed` UEs hold an older model than theirs.
     """
 
     state: TrainState
@@ -152,6 +155,8 @@ class Heard:
     hears: BoolArray | None = None
     cell_bits: FloatArray | None = None
     num_missed: int = 0
+    cloud_s: float = 0.0
+    cell_hz: FloatArray | None = None
 
 
 class Executor(Protocol):

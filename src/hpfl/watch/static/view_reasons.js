@@ -1,0 +1,94 @@
+// Why the planner chose what it chose: its objective, bound, gap, noise scale, step and debt, over rounds and now.
+
+import { make } from "./dom.js";
+import { labelOf, show, unitOf } from "./format.js";
+import { paintLines } from "./linechart.js";
+import { Panel } from "./panel.js";
+import { currentDetails, currentRound, currentRun, session } from "./session.js";
+
+const CHARTS = [["objective", "lower_bound"], ["relative_gap"], ["noise_scale"], ["step_scale"], ["debt"], ["planning_s"], ["importance"], ["bandwidth_used_hz"]];
+const MEANINGS = {
+  objective: "P2's objective of the plan: latency against importance; lower is better",
+  lower_bound: "an objective that no plan of this round can beat",
+  relative_gap: "how far the plan may be from the best, as a share",
+  noise_scale: "estimate of noise between edges over signal, in edges",
+  step_scale: "what the planner multiplied the outer step by",
+  debt: "what the steps of earlier rounds left out of the mean of all edges",
+  planning_s: "how long the planner thought, wall clock",
+  importance: "sum over the updates that arrived of their squared norms",
+  bandwidth_used_hz: "bandwidth the plan handed out, to UEs and edges together",
+};
+
+export function createReasons() {
+  const panels = CHARTS.map((names) => chartPanel(names));
+  const view = { details: null };
+  const now = new Panel({ title: "The plan of this round", table: () => reasonTable(view.details) });
+  now.details.open = true;
+  now.root.classList.add("wide", "numbers");
+  const root = make("div", { class: "grid small" }, now.root, ...panels.map((panel) => panel.root));
+  return { root, draw: () => drawReasons(panels, now, view) };
+}
+
+function chartPanel(names) {
+  const panel = new Panel({
+    title: names.length > 1 ? "Objective and its lower bound" : capital(labelOf(names[0])), height: 170,
+    paint: (painter, size, ink) => (panel.scales = paintLines(painter, size, ink, chartOf(names, ink))),
+    cursor: () => cursorBox(panel),
+    table: () => seriesTable(names),
+  });
+  return Object.assign(panel, { names });
+}
+
+function capital(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+function chartOf(names, ink) {
+  const columns = session.columns.get(currentRun().id);
+  const lines = names.map((name, k) => {
+    const [xs, ys] = columns.points("round", name);
+    return { label: labelOf(name), xs, ys, colour: ink.series[k], dash: k ? [5, 4] : [], width: 1.5 };
+  });
+  return { lines: lines.filter((line) => line.xs.length), xLabel: "round", xUnit: "", yUnit: unitOf(names[0]), legend: names.length > 1 };
+}
+
+function cursorBox({ scales }) {
+  return scales ? { x: scales.across(currentRound()) - 1, y: scales.margin.top, width: 2, height: scales.height } : null;
+}
+
+function drawReasons(panels, now, view) {
+  const columns = session.columns.get(currentRun()?.id);
+  if (!columns) return;
+  for (const panel of panels) {
+    const there = panel.names.some((name) => columns.points("round", name)[0].length > 0);
+    panel.root.hidden = !there && panel.names[0] === "debt" && !columns.has("debt");
+    panel.setEmpty(there ? "" : `The planner “${currentRun().planner}” does not tell its ${labelOf(panel.names[0])}.`);
+    if (!there) continue;
+    panel.say(panel.names.map((name) => `${labelOf(name)} now ${show(columns.at(name, currentRound()), unitOf(name))}`).join(", "));
+    panel.draw(`${currentRun().id}/${columns.version}`);
+  }
+  const details = currentDetails();
+  if (!details?.reasons || view.details === details) return;
+  view.details = details;
+  now.say(`Round ${details.record.round}, planner ${currentRun().planner}`);
+  now.fillTable();
+}
+
+function reasonTable(details) {
+  const rows = Object.entries(details?.reasons ?? {}).map(([name, value]) => [
+    labelOf(name), plainValue(name, value), MEANINGS[name] ?? "as the planner calls it",
+  ]);
+  return { caption: "What the planner says of its plan", columns: ["reason", "value", "meaning"], rows };
+}
+
+function plainValue(name, value) {
+  if (value === null || value === undefined) return "not told";
+  return typeof value === "number" ? show(value, unitOf(name)) : typeof value === "object" ? JSON.stringify(value).slice(0, 400) : String(value);
+}
+
+function seriesTable(names) {
+  const columns = session.columns.get(currentRun().id);
+  const known = names.filter((name) => columns.has(name));
+  const rounds = columns.points("round", "round")[0];
+  return { caption: names.map(labelOf).join(", "), columns: ["round", ...known], rows: rounds.map((round) => [round, ...known.map((name) => columns.at(name, round))]) };
+}
