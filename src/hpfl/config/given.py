@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpfl.config.identity import identity
+from hpfl.config.code_identity import identity
 from hpfl.registry import GIVEN, Registry, UnknownNameError, imported
 
 _PLAIN = (str, int, float, list, tuple, Mapping, type(None))
