@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-
 from hpfl.config import load
 from hpfl.experiment import Hooks, run_experiment
 from hpfl.training.loop import play_round

@@ -1,4 +1,4 @@
-"""`hpfl.run` as scripts and notebooks call it: progress, interrupts, results to look at, parts as objects."""
+"""`hpfl.run` as scripts call it: results to look at, progress, interrupts."""
 
 import json
 import os
@@ -8,16 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import hpfl
-from hpfl.data import Dataset
-from hpfl.learning import BaseMethod
 from hpfl.planning import plan_for_set
 from hpfl.reporting.store import OutputError
 
@@ -33,8 +29,8 @@ SMALL = [
 ]
 
 
-def small(*overrides, **parts):
-    return hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides], **parts)
+def small(*overrides):
+    return hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +38,6 @@ def written(tmp_path_factory):
     """A run in a folder, and what `hpfl.run` returned of it."""
     out = tmp_path_factory.mktemp("runs") / "mine"
     return out, hpfl.run(small(), out=out)
-
-
-def first_edge(name):
-    """A planner made in a function, so that no name leads to it."""
-
-    def planner(problem, memory, stream):
-        chosen = np.arange(problem.num_edges) == 0
-        return plan_for_set(problem, chosen | (problem.staleness >= problem.staleness_bound), name), memory
-
-    return planner
-
-
-class Shown(Dataset):
-    pass
 
 
 # results
@@ -100,7 +82,7 @@ def test_a_result_in_a_notebook_is_a_table_with_a_curve(written):
 
 def test_names_in_the_page_of_a_result_are_text(tmp_path):
     def planner(problem, memory, stream):
-        return plan_for_set(problem, np.full(problem.num_edges, True), "x"), memory
+        return plan_for_set(problem, np.arange(problem.num_edges) == 0, "x"), memory
 
     planner.__name__ = "<script>alert(1)</script>"
     result = hpfl.run(small("training.rounds=1"), out=tmp_path / "<img src=x>", planner=planner, figures=False)
@@ -113,10 +95,10 @@ def test_names_in_the_page_of_a_result_are_text(tmp_path):
 
 def test_plot_gives_the_figures_of_the_folder(written):
     _, result = written
-    figures = {name: result.plot(name) for name in ("progress", "schedule", "latency", "ues")}
-    assert len(figures["progress"].axes) == 3
-    assert figures["progress"]._repr_png_().startswith(b"\x89PNG")
-    assert result.plot().axes[0].get_ylabel() == figures["progress"].axes[0].get_ylabel()
+    figure = result.plot()
+    assert figure.axes[0].get_ylabel() == "accuracy, mean over UEs"
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert len(result.plot("ues").axes) == 2
     with pytest.raises(ValueError, match="no picture of a run is called 'loss'; there are progress, schedule"):
         result.plot("loss")
 
@@ -135,7 +117,6 @@ def test_a_run_is_opened_again_as_it_was(written):
     assert again._repr_html_() == result._repr_html_()
     for name, column in result.ues.items():
         assert [list(x) if name == "labels" else x for x in again.ues[name]] == list(column)
-    assert again.plot("ues").axes
 
 
 def test_a_run_that_is_not_finished_can_be_opened(tmp_path):
@@ -165,31 +146,62 @@ def test_without_a_terminal_nothing_is_shown_unless_asked_for(capsys):
     assert re.search(r"round 2/2 .* simulated", capsys.readouterr().out)
 
 
+PARTS = """
+import sys, torch, numpy as np, hpfl
+from hpfl.planning import plan_for_set
+
+def mine(problem, memory, stream):
+    if "d" in {"a", "b", "c"}:  # which is in another order in every process
+        raise ValueError
+    return plan_for_set(problem, np.array([k == 0 for k in range(problem.num_edges)]) | problem.must, "m"), memory
+
+class Net(torch.nn.Module):
+    def __init__(self, input_shape, num_outputs):
+        super().__init__()
+        self.last = torch.nn.Linear(784, num_outputs)
+
+    def forward(self, inputs):
+        return (lambda flat: self.last(flat))(inputs.flatten(1))
+"""
 SCRIPT = """
-import hpfl
-config = hpfl.load("quickstart-paper", overrides=OVERRIDES)
-result = hpfl.run(config)
+config = hpfl.load("quickstart-paper", overrides=sys.argv[2:])
+result = hpfl.run(config, out=sys.argv[1], planner=mine, model=Net)
 print(len(result.rounds), "rounds", result.how)
 """
 
 
-def script(*overrides):
-    return [sys.executable, "-c", SCRIPT.replace("OVERRIDES", repr([*SMALL, *overrides]))]
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory):
+    """A script that was interrupted at a terminal: what it said, and the folder of its run."""
+    out = tmp_path_factory.mktemp("interrupted") / "run"
+    command = [sys.executable, "-c", PARTS + SCRIPT, str(out), *SMALL, "training.rounds=100000"]
+    return at_a_terminal(command, interrupt_at="simulated clock"), out
 
 
-def test_at_a_terminal_progress_is_shown():
-    told = at_a_terminal(script())
-    assert "round 5/5" in told
-    assert "simulated clock" in told
-    assert told.rstrip().endswith("5 rounds completed")
-
-
-def test_an_interrupt_at_a_terminal_returns_what_there_is():
-    told = at_a_terminal(script("training.rounds=100000"), interrupt_at="round ")
+def test_at_a_terminal_progress_is_shown_and_an_interrupt_returns_what_there_is(interrupted):
+    told, out = interrupted
+    assert re.search(r"round \d+/100000", told)
     assert "stopping after this round (Ctrl-C again to stop at once)" in told
-    stopped = re.search(r"stopped after round (\d+) of 100000: the result has what there is", told)
+    stopped = re.search(r"stopped after round (\d+) of 100000: the result has what there is; go on with resume", told)
     assert f"{stopped[1]} rounds stopped" in told
     assert "Traceback" not in told
+    assert (out / "figures" / "progress.png").is_file()
+
+
+def test_another_process_goes_on_with_the_same_parts_and_is_told_when_they_are_missing(interrupted):
+    out = interrupted[1]
+    with pytest.raises(hpfl.ConfigError) as refused:
+        hpfl.load(out / "config.toml")
+    assert re.fullmatch(
+        r"planning.planner is 'given:mine-.{8}'; that planner was handed over in Python; hand over the same again with "
+        r"hpfl.run or hpfl.load, or name module:callable",
+        str(refused.value),
+    )
+    exec(PARTS, ours := {"__name__": "__main__"})
+    played = len(hpfl.open_run(out).rounds)
+    config = hpfl.load(out / "config.toml", planner=ours["mine"], model=ours["Net"])
+    config.training.rounds = played + 1
+    assert hpfl.run(config, out=out, resume=True, figures=False).completed
 
 
 def at_a_terminal(command, interrupt_at=""):
@@ -263,91 +275,3 @@ def test_a_run_in_a_thread_leaves_interrupts_alone():
     thread.start()
     thread.join()
     assert results[0].completed
-
-
-# parts as objects
-
-
-def test_a_planner_can_be_a_function_and_the_file_says_so(tmp_path):
-    result = hpfl.run(small(), out=tmp_path, planner=first_edge("mine"), figures=False)
-    assert result.rounds[0]["scheduled"] == [0]
-    (line,) = [line for line in (tmp_path / "config.toml").read_text().splitlines() if line.startswith("planner = ")]
-    assert re.match(r'planner = "given:planner-[0-9a-f]{8}" # .*this one was handed over in Python', line)
-
-
-def test_a_run_with_a_part_of_ones_own_goes_on_with_the_same_and_with_no_other(tmp_path):
-    stopped = hpfl.Hooks(should_stop=lambda: True)
-    hpfl.run(small(), out=tmp_path, planner=first_edge("mine"), hooks=stopped, figures=False)
-    with pytest.raises(Exception, match=r"planning.planner is 'given:planner-.*' here, 'given:planner-.*' in the run"):
-        hpfl.run(small(), out=tmp_path, planner=first_edge("another"), resume=True, figures=False)
-    assert hpfl.run(small(), out=tmp_path, planner=first_edge("mine"), resume=True, figures=False).completed
-
-
-RESUMING = """
-import numpy as np, hpfl
-from hpfl.planning import plan_for_set
-def mine(problem, memory, stream):
-    names = {"a", "b", "c"}  # a set whose order is another in every process
-    return plan_for_set(problem, np.array([name in names or k == 0 for k, name in enumerate(problem.names)]), "m"), memory
-class Net(hpfl.torch_nn.Module if hasattr(hpfl, "torch_nn") else __import__("torch").nn.Module):
-    def __init__(self, input_shape, num_outputs):
-        super().__init__()
-        self.last = __import__("torch").nn.Linear(784, num_outputs)
-    def forward(self, inputs):
-        return self.last(inputs.flatten(1))
-import sys
-MORE
-"""
-
-
-def test_another_process_goes_on_with_the_same_part_and_is_told_when_it_is_missing(tmp_path):
-    out = tmp_path / "run"
-    config = f"hpfl.load('quickstart-paper', overrides={SMALL!r})"
-    begin = f"hpfl.run({config}, out={str(out)!r}, planner=mine, model=Net, figures=False, hooks=hpfl.Hooks(should_stop=lambda: True))"
-    go_on = (
-        f"try:\n    hpfl.load({str(out / 'config.toml')!r})\nexcept hpfl.ConfigError as error:\n    print(error)\n"
-        f"config = hpfl.load({str(out / 'config.toml')!r}, planner=mine, model=Net)\n"
-        f"print(hpfl.run(config, out={str(out)!r}, resume=True, figures=False).how)"
-    )
-    for text in (begin, go_on):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", RESUMING.replace("MORE", text)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-    refused, how = done.stdout.splitlines()
-    assert re.fullmatch(
-        r"planning.planner is 'given:mine-.{8}'; that planner was handed over in Python; hand over the same again with "
-        r"hpfl.run or hpfl.load, or name module:callable",
-        refused,
-    )
-    assert how == "completed"
-
-
-class Halves(BaseMethod):
-    """A method of one's own: the half of a plain gradient step."""
-
-    def local(self, *given):
-        raise NotImplementedError
-
-
-class Echo:
-    """A channel whose links are all alike; it is handed over as it is."""
-
-    def gains(self, block, places, streams):
-        from hpfl.network import Gains
-
-        return Gains(ue=np.full(places.ue_distance_m.size, 1e-8), edge=np.full(places.edge_distance_m.size, 1e-8))
-
-
-def mean_by_hand(contributions, state):
-    from hpfl.training import Combined
-
-    values = torch.stack([one.update for one in contributions])
-    shares = np.full(len(values), 1 / len(values))
-    return Combined(values.mean(dim=0), shares, state)
-
-
-def samples():
-    inputs = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
-    labels = (inputs.sum(1) > 0).astype(np.int64)
-    return Dataset("ours", inputs, labels, 2, inputs[:40], labels[:40], sample_bits=128)
