@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import hpfl
 from hpfl.config import load
+from hpfl.experiment import Hooks, run_experiment
 from hpfl.training.loop import play_round
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ def walked(folder):
     before = sys.getprofile()
     sys.setprofile(called)
     try:
-        hpfl.run(config, out=folder, figures=False, device="cpu", hooks=hpfl.Hooks())
+        run_experiment(config, out=folder, figures=False, device="cpu", hooks=Hooks())
     finally:
         sys.setprofile(before)
     return list(found)

@@ -3,7 +3,7 @@
 config = hpfl.preset("quickstart")
 config.network.bandwidth_hz = 2e6
 result = hpfl.run(config)
-result.rounds, result.summary
+result.rounds.to_frame(), result.summary, result.plot()
 """
 
 from typing import TYPE_CHECKING
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from hpfl.config import Config, ConfigError, Experiment, load, preset, resolve
     from hpfl.data.dataset import DatasetError
     from hpfl.data.federated import FederatedData
-    from hpfl.experiment import Hooks, run
+    from hpfl.experiment import Hooks
+    from hpfl.interactive import run
     from hpfl.options import Options, option
     from hpfl.planning import PLANNERS, Plan, PlanError, ProblemError, RoundProblem, plan
     from hpfl.registry import part
+    from hpfl.reporting.shown_result import open_run
     from hpfl.training.watching import RunResult, Watcher
 
 __version__ = "0.1.0"
@@ -39,6 +41,7 @@ __all__ = [
     "Watcher",
     "__version__",
     "load",
+    "open_run",
     "option",
     "part",
     "plan",
@@ -51,10 +54,12 @@ _KNOWN_BY = {
     "hpfl.config": ("Config", "ConfigError", "Experiment", "load", "preset", "resolve"),
     "hpfl.data.dataset": ("DatasetError",),
     "hpfl.data.federated": ("FederatedData",),
-    "hpfl.experiment": ("Hooks", "run"),
+    "hpfl.experiment": ("Hooks",),
+    "hpfl.interactive": ("run",),
     "hpfl.options": ("Options", "option"),
     "hpfl.planning": ("PLANNERS", "Plan", "PlanError", "ProblemError", "RoundProblem", "plan"),
     "hpfl.registry": ("part",),
+    "hpfl.reporting.shown_result": ("open_run",),
     "hpfl.training.watching": ("RunResult", "Watcher"),
 }
 

@@ -10,7 +10,6 @@ import torch
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
-from hpfl.config.given import GIVEN
 from hpfl.config.uplinks import AUTO, chooses_coding, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.codecs.menu import ENTRIES, MENU
@@ -22,6 +21,7 @@ from hpfl.network.path_losses import PathGain, Site
 from hpfl.network.radio import Radio
 from hpfl.network.topology import FleetSpec
 from hpfl.planning.planners import PLANNERS
+from hpfl.registry import GIVEN
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.combine import COMBINES

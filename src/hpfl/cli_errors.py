@@ -5,37 +5,12 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from hpfl.cli_leave import leave, refuse
-from hpfl.config import ConfigError
-from hpfl.data.dataset import DatasetError
-from hpfl.data.shards import PartitionError
-from hpfl.learning import LearningError, NonFiniteUpdateError
-from hpfl.network.radio import ChannelError
-from hpfl.planning.bandwidth import InfeasibleError
-from hpfl.planning.checking import PlanError
-from hpfl.planning.deadline import ConvergenceError
-from hpfl.reporting.checkpoint import CheckpointError
-from hpfl.reporting.store import OutputError
-from hpfl.training.cloud_step import DivergedError
-from hpfl.training.combine import CombineError
+from hpfl.told_errors import LOST, REFUSALS
 
 __all__ = ["REFUSALS", "leave", "refuse", "reported"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-REFUSALS = (
-    ConfigError,
-    DatasetError,
-    PartitionError,
-    CheckpointError,
-    OutputError,
-    LearningError,
-    ChannelError,
-    InfeasibleError,
-    ConvergenceError,
-    PlanError,
-    CombineError,
-)
 
 
 def reported(command: Callable[P, R]) -> Callable[P, R]:
@@ -47,7 +22,7 @@ def reported(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except REFUSALS as error:
             refuse(str(error))
-        except (DivergedError, NonFiniteUpdateError) as error:
+        except LOST as error:
             leave(str(error), status=1)
 
     return wrapped

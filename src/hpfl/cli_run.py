@@ -15,7 +15,7 @@ from hpfl.cli_running import run_with_display
 from hpfl.cli_watching import watched
 from hpfl.config import Config, load
 from hpfl.reporting.config_file import refuse_changed
-from hpfl.reporting.formats import number
+from hpfl.reporting.formats import final_quality
 from hpfl.training.watching import RunResult
 
 
@@ -99,7 +99,7 @@ def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
         console.print(f"  hpfl run {folder / 'config.toml'} --resume", soft_wrap=True)
         return
     summary = result.summary
-    console.print(f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {_final_quality(summary)}.")
+    console.print(f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {final_quality(summary)}.")
     if summary["diverged"]:
         console.print(
             "[yellow]The run has diverged:[/yellow] what it had learned is lost again. A smaller learning.outer_lr "
@@ -107,12 +107,3 @@ def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
             soft_wrap=True,
         )
     console.print(f"Results in {folder}", soft_wrap=True)
-
-
-def _final_quality(summary: Mapping[str, Any]) -> str:
-    """Accuracies, or where there are none, as in regression, losses."""
-    personalised, shared = summary["final_personalised_accuracy"], summary["final_global_accuracy"]
-    if personalised is not None and shared is not None:
-        return f"personalised accuracy {personalised:.3f}, global {shared:.3f}"
-    ours, shared = (number(summary[f"final_{name}"]) for name in ("personalised_test_loss", "test_loss"))
-    return f"personalised test loss {ours}, global {shared}"

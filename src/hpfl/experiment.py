@@ -22,6 +22,7 @@ from hpfl.dealing import fitted
 from hpfl.learning import Evaluation, NonFiniteUpdateError
 from hpfl.recorder import Listeners, RunRecorder, Subject
 from hpfl.reporting.figures import draw_at_the_end
+from hpfl.reporting.shown_result import ShownResult
 from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment
 from hpfl.simulation.simulated_run import Simulation, build_simulation
@@ -30,24 +31,26 @@ from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import AfterRound, train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState
-from hpfl.training.watching import RunResult, Watcher
+from hpfl.training.watching import Watcher
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
     """Functions that are told of every round, asked whether to stop, told in passing, told of downloads.
 
-    An error in one of them stops the run; a `Watcher` hears more and stops nothing.
+    `warn` is told what should be known; None: `note` is. An error in one of them stops the run; a `Watcher` hears more
+    and stops nothing.
     """
 
     on_round: Callable[[RoundRecord], None] = lambda record: None
     should_stop: Callable[[], bool] = lambda: False
     note: Callable[[str], None] = lambda text: None
+    warn: Callable[[str], None] | None = None
     download: DownloadProgress | None = None
 
 
-def run(
-    config: Config,
+def run_experiment(
+    config: Config | Experiment,
     *,
     out: str | Path | None = None,
     resume: bool = False,
@@ -58,15 +61,16 @@ def run(
     data: FederatedData | Dataset | None = None,
     hooks: Hooks | None = None,
     watchers: Sequence[Watcher] = (),
-) -> RunResult:
+) -> ShownResult:
     """Train as `config` says and return the results; with `out` they are written there too, with checkpoints.
 
     `out` must be empty, unless the run in it is to go on (`resume`) or to be replaced (`force`). `figures` draws
     pictures at the end, into `out/figures`. `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are
     looked for before they are downloaded. `data` are samples of one's own instead of `config.data.dataset`; they bring
-    the number of UEs and edges along. `watchers` are told what happens and change nothing.
+    the number of UEs and edges along. `watchers` are told what happens and change nothing. Nothing is shown.
     """
-    say, hooks = (_warned, Hooks()) if hooks is None else (hooks.note, hooks)
+    hooks = hooks or Hooks(warn=warned)
+    say = hooks.warn or hooks.note
     heard = _Heard(hooks, watchers, say)
     experiment = resolve(config)
     chosen = choose_device(device)
@@ -90,9 +94,9 @@ def run(
     return result
 
 
-def _warned(text: str) -> None:
+def warned(text: str) -> None:
     """Where nobody listens, what should be known comes as a warning."""
-    warnings.warn(text, stacklevel=4)
+    warnings.warn(text, stacklevel=5)
 
 
 def _with_data(
@@ -140,7 +144,7 @@ class _Hooked(Watcher):
 
 def _run(
     config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, heard: _Heard
-) -> RunResult:
+) -> ShownResult:
     began = time.perf_counter()
     idle = idle_settings(config, owned=dataset.owners is not None)
     with _tracing(config, resume=resume) as trace:
@@ -177,7 +181,7 @@ def _listeners(heard: _Heard, trace: TraceFile | None) -> Listeners:
     )
 
 
-def _played(simulation: Simulation, recorder: RunRecorder, state: TrainState) -> RunResult:
+def _played(simulation: Simulation, recorder: RunRecorder, state: TrainState) -> ShownResult:
     """All rounds, and what they come to."""
     numbers = simulation.dealt.ue_numbers
 

@@ -1,19 +1,24 @@
 """What is kept and told of a run while it goes and when it ends, the same for simulated and for real ones."""
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.config import Experiment
+from hpfl.config import Experiment, to_toml
 from hpfl.histories import History
 from hpfl.learning import BoundMetric, Evaluation, NonFiniteUpdateError, ParameterSpec
 from hpfl.reporting.folder import ROUNDS, UES
+from hpfl.reporting.frames import RoundRecords, UeColumns
 from hpfl.reporting.journal import Journal
+from hpfl.reporting.runs import named_folder
+from hpfl.reporting.shown_result import ShownResult
 from hpfl.reporting.store import RunStore, is_summed_up, read_rounds
 from hpfl.reporting.summary import run_summary, ue_figures
 from hpfl.reporting.table import write_table
@@ -123,7 +128,7 @@ class RunRecorder:
             self._save(state)
         return not self._listeners.should_stop()
 
-    def recorded(self, state: TrainState, play: Play) -> RunResult:
+    def recorded(self, state: TrainState, play: Play) -> ShownResult:
         """Play from `state` on, leave the results, and tell how it ended, whatever happened."""
         try:
             state = play(state, self.after_round)
@@ -163,15 +168,19 @@ class RunRecorder:
             self._journal.save(state)
             self._audience.tell("saved", state.round)
 
-    def _result(self, state: TrainState) -> RunResult:
+    def _result(self, state: TrainState) -> ShownResult:
         subject, records = self._subject, self.records
         summary = self._summary(records)
-        return RunResult(
-            rounds=records,
+        return ShownResult(
+            rounds=RoundRecords(records),
             summary=summary,
             model={name: part.detach().cpu().clone() for name, part in subject.spec.unflatten(state.params).items()},
-            ues=ue_table(subject.ues, subject.evaluation(state), state.joules),
+            ues=UeColumns(ue_table(subject.ues, subject.evaluation(state), state.joules)),
             how="completed" if summary["completed"] else "stopped",
+            label="run" if self._folder is None else named_folder(self._folder).name,
+            folder=self._folder,
+            settings=partial(_settings, subject.config),
+            deployed=subject.deployed,
         )
 
     def _summary(self, records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -211,6 +220,11 @@ class RunRecorder:
         if self._store is not None and (records or self._subject.deployed):
             self._store.write_summary(summary)
         return RunResult(rounds=records, summary=summary, how="diverged", error=str(error))
+
+
+def _settings(config: Experiment) -> Mapping[str, Any]:
+    """A configuration as its file has it."""
+    return tomllib.loads(to_toml(config))
 
 
 def ue_table(ues: Mapping[str, Any], evaluation: Evaluation, joules: FloatArray) -> dict[str, Any]:

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 OURS = "hpfl"
 """The origin of the parts that are shipped."""
+GIVEN = "given:"
+"""What begins the name of a part that was handed over in Python; whoever runs the configuration again does the same."""
 _MARK = "__hpfl_part__"
 
 
@@ -121,6 +123,7 @@ class Registry(Generic[T]):
         self._parts: dict[str, Part[T] | Callable[[], Part[T]]] = {}
         for name, path in (shipped or {}).items():
             self._parts[name] = partial(self._found, name, partial(resolve_name, path), OURS)
+        self._given: dict[str, Part[T]] = {}
         self._outside_seen = False
 
     @property
@@ -129,10 +132,13 @@ class Registry(Generic[T]):
         return f"hpfl.{self.plural.replace(' ', '_')}"
 
     def register(self, name: str, *, options: type | str | None = None, **traits: Any) -> Callable[[T], T]:
-        """Decorator: `@PLANNERS.register("joint")`; `options` is a pydantic model, or where one is found."""
+        """Decorator: `@PLANNERS.register("joint")`; `options` is a pydantic model, or where one is found.
+
+        A cell of a notebook that is run again, or a module that is loaded again, replaces its own part of that name.
+        """
 
         def add(made: T) -> T:
-            if name in self._parts:
+            if name in self._parts and not _is_again(self._parts[name], made):
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
             origin = str(getattr(made, "__module__", None) or OURS).split(".", maxsplit=1)[0]
             self._parts[name] = self._made(name, made, origin, options, traits)
@@ -147,6 +153,8 @@ class Registry(Generic[T]):
 
     def part(self, name: str) -> Part[T]:
         """The part called `name`, or named as `module:callable`, with its traits, its options' model and its origin."""
+        if name.startswith(GIVEN):
+            return self._handed(name)
         if ":" in name:
             return self._found(name, partial(imported, name), name)
         if name not in self._parts:
@@ -158,6 +166,18 @@ class Registry(Generic[T]):
         if not isinstance(found, Part):
             found = self._parts[name] = found()
         return found
+
+    def give(self, name: str, made: T) -> None:
+        """Know a part that was handed over by a name that begins with `given:`, in this process; no listing has it."""
+        self._given[name] = self._found(name, lambda: made, "Python")
+
+    def _handed(self, name: str) -> Part[T]:
+        if name not in self._given:
+            raise UnknownNameError(
+                f"that {self.kind} was handed over in Python; hand over the same again with hpfl.run or hpfl.load, or "
+                "name module:callable"
+            )
+        return self._given[name]
 
     def traits_of(self, name: str) -> Mapping[str, Any]:
         """The traits of a part, also of one that is not here: then nothing is known of it."""
@@ -238,6 +258,16 @@ def _mark(made: Any) -> tuple[type | str | None, Mapping[str, Any]]:
     """What `part` left on it; what it left on a class it is derived from is that one's."""
     found: tuple[type | str | None, Mapping[str, Any]] = getattr(made, "__dict__", {}).get(_MARK, (None, {}))
     return found
+
+
+def _is_again(there: object, made: object) -> bool:
+    """Whether it is the same part once more: from the same session, or of the same name in the same module."""
+    if not isinstance(there, Part) or not (module := getattr(made, "__module__", None)):
+        return False
+    if module != getattr(there.made, "__module__", None):
+        return False
+    names = {getattr(one, "__qualname__", None) for one in (there.made, made)}
+    return module == "__main__" or (len(names) == 1 and None not in names)
 
 
 def _distribution(point: EntryPoint) -> str:

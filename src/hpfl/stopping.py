@@ -44,15 +44,17 @@ def on_signals(heard: Callable[[signal.Signals], None], kinds: Sequence[signal.S
 
 
 @contextmanager
-def stopping_after_round(say: Callable[[str], None]) -> Iterator[Stop]:
-    """A stop that the first Ctrl-C or SIGTERM asks for; the second one interrupts at once."""
+def stopping_after_round(
+    say: Callable[[str], None], *, kinds: Sequence[signal.Signals] = KINDS, again: str = "Ctrl-C"
+) -> Iterator[Stop]:
+    """A stop that the first Ctrl-C or SIGTERM asks for; the second one, or what is called so, interrupts at once."""
     stop = Stop()
 
     def heard(_kind: signal.Signals) -> None:
         if stop.is_asked:
             raise KeyboardInterrupt
         stop.ask()
-        say("stopping after this round (Ctrl-C again to stop at once)")
+        say(f"stopping after this round ({again} again to stop at once)")
 
-    with on_signals(heard):
+    with on_signals(heard, kinds):
         yield stop

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hpfl.cli import app
 from hpfl.config import load
-from hpfl.experiment import run
+from hpfl.experiment import run_experiment
 from hpfl.learning import make_task
 from hpfl.learning.batches import Samples
 from hpfl.learning.curvature import Landscape
@@ -39,7 +39,7 @@ SMALL = (
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("theory") / "small"
-    run(load("quickstart-paper", overrides=SMALL), out=out, figures=False, device="cpu")
+    run_experiment(load("quickstart-paper", overrides=SMALL), out=out, figures=False, device="cpu")
     return out
 
 

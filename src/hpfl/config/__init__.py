@@ -14,6 +14,7 @@ from hpfl.config.loading import (
     preset_text,
     validated,
     with_overrides,
+    with_parts,
 )
 from hpfl.config.render import to_toml
 from hpfl.config.resolved import Experiment, resolve
@@ -53,4 +54,5 @@ __all__ = [
     "to_toml",
     "validated",
     "with_overrides",
+    "with_parts",
 ]

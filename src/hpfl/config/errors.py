@@ -10,19 +10,25 @@ from hpfl.config.named import OPTIONS
 from hpfl.config.old_keys import WHOLE
 from hpfl.config.whole import Config
 from hpfl.options import sentence, shown
+from hpfl.tracebacks import short_traceback
 
 
 class ConfigError(ValueError):
     """A configuration that cannot be used; `str()` is one line per fault."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows of it."""
+        return short_traceback(self)
 
-def from_validation(error: ValidationError) -> ConfigError:
-    """Pydantic's findings in our words, one line per key."""
+
+def from_validation(error: ValidationError, section: str = "") -> ConfigError:
+    """Pydantic's findings in our words, one line per key; those of one `section` are told with its name."""
     lines: dict[str, str] = {}
     for fault in error.errors():
-        place = _place(fault["loc"])
+        loc = (section, *fault["loc"]) if section else fault["loc"]
+        place = _place(loc)
         if place not in lines or fault["type"] != "extra_forbidden":
-            lines[place] = _line(place, fault)
+            lines[place] = _line(place, loc, fault)
     return ConfigError("\n".join(lines.values()))
 
 
@@ -31,12 +37,12 @@ def _place(loc: Sequence[int | str]) -> str:
     return ".".join(str(part) for part in loc[:2])
 
 
-def _line(place: str, fault: Any) -> str:
-    if fault["type"] == "extra_forbidden" and len(fault["loc"]) <= 2:
+def _line(place: str, loc: Sequence[int | str], fault: Any) -> str:
+    if fault["type"] in ("extra_forbidden", "no_such_attribute") and len(loc) <= 2:
         return unknown(place, is_section=isinstance(fault["input"], dict))
     if not place or fault["type"] == WHOLE:
         return _sentence(fault)
-    inside = "".join(f".{part}" for part in fault["loc"][3:] if isinstance(part, str))
+    inside = "".join(f".{part}" for part in loc[3:] if isinstance(part, str))
     return f"{place}{inside} is {shown(fault['input'])}; {_sentence(fault)}"
 
 

@@ -1,8 +1,10 @@
 """The building blocks of a section: keys with a meaning and a unit, and distributions as TOML writes them."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from hpfl.network.distributions import Choice, Constant, Distribution, LogNormal, Uniform
 
@@ -11,6 +13,28 @@ class Section(BaseModel):
     """Strict: unknown keys and wrong types are refused, also when a field is assigned in Python."""
 
     model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True, allow_inf_nan=False)
+    section: ClassVar[str] = ""
+
+    def __init__(self, **keys: Any) -> None:
+        with self._told():
+            super().__init__(**keys)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # so that validation does not come by here
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        with self._told():
+            super().__setattr__(name, value)
+
+    @classmethod
+    @contextmanager
+    def _told(cls) -> Iterator[None]:
+        """Have faults told as those of a file are."""
+        try:
+            yield
+        except ValidationError as error:
+            from hpfl.config.errors import from_validation  # which knows all sections
+
+            raise from_validation(error, cls.section) from None
 
 
 def key(default: Any, meaning: str, *, unit: str = "", since: int = 1, decides: bool = True, **bounds: Any) -> Any:

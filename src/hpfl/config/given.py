@@ -1,14 +1,13 @@
 """Parts handed over in Python instead of named: what a saved configuration and a fingerprint say of them."""
 
-import hashlib
+from collections.abc import Mapping
 from typing import Any
 
-import torch
+from hpfl.config.code_identity import identity
+from hpfl.registry import GIVEN, Registry, UnknownNameError, imported
 
-from hpfl.registry import Registry, UnknownNameError, imported
-
-GIVEN = "given:"
-"""What begins the name of a part that no name leads back to; whoever runs the configuration again hands it over."""
+_PLAIN = (str, int, float, list, tuple, Mapping, type(None))
+"""What a file can hold, and so no part in itself."""
 
 
 def part(registry: Registry[Any], value: Any) -> Any:
@@ -18,15 +17,41 @@ def part(registry: Registry[Any], value: Any) -> Any:
         return value
     if not callable(value):
         raise ValueError(f"wanted a name, module:callable or a callable, not {type(value).__name__}")
-    path = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}"
-    return path if _leads_to(path, value) else value
+    return _path(value) or value
+
+
+def named(registry: Registry[Any], value: Any) -> Any:
+    """The name of a part that is handed over, under which the registry has it from now on; what is plain stays."""
+    if isinstance(value, _PLAIN):
+        return value
+    known = registry.name_of(value) or _path(value)
+    if known:
+        return known
+    maker, name = value if callable(value) else _maker(registry, value), _given_name(value)
+    registry.give(name, maker)
+    return name
 
 
 def name_of(value: Any) -> Any:
     """The name of a part: its own, or for one without `given:` and what tells it from others."""
-    if isinstance(value, str) or not callable(value):
-        return value
-    return f"{GIVEN}{getattr(value, '__name__', type(value).__name__)}-{_identity(value)}"
+    return _given_name(value) if callable(value) else value
+
+
+def _given_name(value: Any) -> str:
+    return f"{GIVEN}{getattr(value, '__name__', type(value).__name__)}-{identity(value)}"
+
+
+def _maker(registry: Registry[Any], thing: Any) -> Any:
+    """What parts of this kind make may be handed over as it is."""
+    lacks = registry.lacking(thing)
+    if lacks or not registry.made:
+        wanted = f"that lacks {lacks}" if lacks else f"called with ({', '.join(registry.called or ())})"
+        raise ValueError(f"wanted a {registry.kind}: a name or a callable, not {type(thing).__name__}, {wanted}")
+
+    def made(*_given: Any) -> Any:
+        return thing
+
+    return made
 
 
 def _check_name(registry: Registry[Any], name: str) -> None:
@@ -35,26 +60,12 @@ def _check_name(registry: Registry[Any], name: str) -> None:
     registry.part(name)  # its error names the known ones
 
 
-def _leads_to(path: str, value: Any) -> bool:
-    """Whether the name finds this very object in another process: not what a script or a function made."""
+def _path(value: Any) -> str:
+    """`module:callable` if that finds this very object in another process: not what a script or a function made."""
+    path = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}"
     if path.startswith(("__main__:", ":")) or path.endswith(":") or "<" in path:
-        return False
+        return ""
     try:
-        return imported(path) is value
+        return path if imported(path) is value else ""
     except UnknownNameError:
-        return False
-
-
-def _identity(value: Any) -> str:
-    """Eight digits of a hash of a module's layers and values, or of a function's code."""
-    digest = hashlib.blake2b(digest_size=4)
-    if isinstance(value, torch.nn.Module):
-        digest.update(repr(value).encode())
-        for name, tensor in value.state_dict().items():
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    else:
-        code = getattr(value, "__code__", None)
-        parts = (code.co_code, code.co_names, code.co_consts) if code is not None else (type(value).__qualname__,)
-        digest.update(repr(parts).encode())
-    return digest.hexdigest()
+        return ""

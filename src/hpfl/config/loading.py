@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpfl.config.errors import ConfigError, from_validation, known_keys, near, unknown
+from hpfl.config.handing import part_keys
 from hpfl.config.named import OPTIONS, slots_of
 from hpfl.config.old_keys import OLD_KEYS, RenewedSection, put_back
 from hpfl.config.whole import Config
@@ -62,13 +63,16 @@ def preset(name: str, *, system: str | None = None) -> Config:
     return load(name, system=system)
 
 
-def load(source: str | Path, *, system: str | None = None, overrides: Iterable[str] = ()) -> Config:
+def load(source: str | Path, *, system: str | None = None, overrides: Iterable[str] = (), **parts: Any) -> Config:
     """A preset's name or a TOML file with `section.key=value` overrides, as a system; validated whole.
 
     Overrides win over the system, but for the shape of the network, which a two-tier system gathers under one edge.
-    What is "auto" stays so, and follows whatever is changed later; `resolve` fills it in, as `run` does.
+    What is "auto" stays so, and follows whatever is changed later; `resolve` fills it in, as `run` does. `parts` are
+    handed over in Python, by the names of their keys: `planner=mine, planner_options={...}`.
     """
     tree = _tree(source)
+    for section, keys in part_keys(parts).items():
+        tree[section] = {**tree.get(section, {}), **keys}
     system, overrides = _system(system, tree, list(overrides))
     config = validated(tree)
     if source in preset_names():
@@ -115,6 +119,11 @@ def changed(config: Config, given: Mapping[str, Mapping[str, Any]]) -> Config:
                 own[name + OPTIONS] = {}
         own.update(keys)
     return validated(tree).like(config)
+
+
+def with_parts(config: Config, parts: Mapping[str, Any]) -> Config:
+    """The configuration with parts that are handed over in Python, by the names of their keys."""
+    return changed(config, part_keys(parts)) if parts else config
 
 
 def apply_system(config: Config, system: str) -> Config:

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic_core import CoreSchema, core_schema
 
 from hpfl.config.fields import key
-from hpfl.config.given import GIVEN, part
+from hpfl.config.given import named, part
 from hpfl.data.sources import DATASETS, check_source, names_part
 from hpfl.options import Fault, OptionError
-from hpfl.registry import Part, Registry
+from hpfl.registry import GIVEN, Part, Registry
 
 OPTIONS = "_options"
 """What the table beside a key is called: `planner_options` of `planner`."""
@@ -18,18 +18,26 @@ OPTIONS = "_options"
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """Annotation of a key that names a part of a registry; with `handed` it may also be handed over in Python."""
+    """Annotation of a key that names a part of a registry, or that is handed one over in Python.
+
+    That one stands by a name from then on, unless it is kept `as_is`.
+    """
 
     registry: Registry[Any]
-    handed: bool = False
+    as_is: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        """The type's own schema, and then the registry's word."""
-        return core_schema.no_info_after_validator_function(self.checked, handler(source))
+        """The type's own schema between two words of the registry's: which name, and whether there is such a part."""
+        checked = core_schema.no_info_after_validator_function(self.checked, handler(source))
+        return core_schema.no_info_before_validator_function(self.named, checked)
+
+    def named(self, value: Any) -> Any:
+        """The name of what is handed over."""
+        return value if self.as_is else named(self.registry, value)
 
     def checked(self, value: Any) -> Any:
         """The name, if there is such a part; the registry's error names the known ones."""
-        if self.handed:
+        if self.as_is:
             return part(self.registry, value)
         if self.registry is DATASETS:
             check_source(value)
@@ -39,7 +47,7 @@ class Names:
 
     def found(self, value: Any) -> Part[Any] | None:
         """The part that is named; None for one handed over in Python, and for samples that no part brings."""
-        if not isinstance(value, str) or value.startswith(GIVEN):
+        if not isinstance(value, str) or (self.as_is and value.startswith(GIVEN)):
             return None
         if self.registry is DATASETS and not names_part(value):
             return None
@@ -78,12 +86,24 @@ class NamesSeveral:
         """The list, if every part is there and takes its options, or the word that leaves it open."""
         if self.open_to and value in (self.open_to, [self.open_to]):
             return self.open_to
+        value = self.named(value)
         for entry, (name, options) in enumerate(entries_of(value)):
             try:
                 self.registry.part(name).read(options)
             except OptionError as error:
                 raise ValueError("; ".join(f"[{entry}]{fault.where}{fault.said}" for fault in error.faults)) from None
         return [value] if isinstance(value, str) else list(value)
+
+    def named(self, value: Any) -> Any:
+        """The row with names in the place of parts that were handed over, alone or in tables."""
+        if not isinstance(value, list | tuple):
+            return named(self.registry, value)
+        return [
+            {**row, "name": named(self.registry, row["name"])}
+            if isinstance(row, Mapping) and "name" in row
+            else named(self.registry, row)
+            for row in value
+        ]
 
     def chosen(self, value: Any) -> tuple[tuple[Part[Any], Any], ...]:
         """Each part and its validated options (None where it has none); none where the choice is left open."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
@@ -125,7 +125,6 @@ def put_back(section: str, tree: dict[str, Any], given: Mapping[str, Any]) -> No
 class RenewedSection(Section):
     """A section of which some keys had other names before."""
 
-    section: ClassVar[str] = ""
     _unread: dict[str, Any] = PrivateAttr(default_factory=dict)  # old keys that no chosen part reads
     _sealed: bool = PrivateAttr(default=False)
 

@@ -11,6 +11,7 @@ from hpfl.config.named import OPTIONS, slots_of
 from hpfl.config.old_keys import RenewedSection, was
 from hpfl.config.resolved import Experiment, resolve
 from hpfl.config.whole import Config
+from hpfl.registry import GIVEN
 
 
 def to_toml(config: Config | Experiment) -> str:
@@ -32,7 +33,7 @@ def _fill(table: Table, section: RenewedSection, resolved: RenewedSection) -> No
         if name.removesuffix(OPTIONS) in slots and name.endswith(OPTIONS):
             continue
         value, comes_to = getattr(section, name), getattr(resolved, name)
-        here = f", here {comes_to:g}" if value == "auto" != comes_to else ""
+        here = f", here {comes_to:g}" if value == "auto" != comes_to else _handed(name_of(value))
         table.add(name, _item(name_of(value), _comment(field, f"{section.section}.{name}") + here))
     for old in resolved.unread_keys():
         said = f"changes nothing here: {old.new} of {old.key} {old.part}"
@@ -41,6 +42,17 @@ def _fill(table: Table, section: RenewedSection, resolved: RenewedSection) -> No
         options = resolved.options(name)
         if options is not None:
             table.add(name + OPTIONS, _options(options, f"{section.section}.{name}", getattr(section, name)))
+
+
+def _handed(name: Any) -> str:
+    """What is said beside a part that no file can hold."""
+    return "; this one was handed over in Python, and has to be again" if _is_given(name) else ""
+
+
+def _is_given(name: Any) -> bool:
+    if isinstance(name, list):
+        return any(_is_given(row.get("name") if isinstance(row, dict) else row) for row in name)
+    return isinstance(name, str) and name.startswith(GIVEN)
 
 
 def _options(options: Any, place: str, chosen: Any) -> Table:

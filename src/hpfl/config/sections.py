@@ -135,11 +135,11 @@ class LearningConfig(RenewedSection):
 
     section = "learning"
 
-    model: Annotated[Any, Names(MODELS, handed=True)] = key(
+    model: Annotated[Any, Names(MODELS, as_is=True)] = key(
         "mlp", "model: mlp, lenet5, or module:callable; in Python a module or a function that makes one"
     )
     model_options: Table = options_key("model")
-    loss: Annotated[Any, Names(LOSSES, handed=True)] = key(
+    loss: Annotated[Any, Names(LOSSES, as_is=True)] = key(
         "cross-entropy", "loss: cross-entropy, mse, or module:callable; in Python a function"
     )
     loss_options: Table = options_key("loss")

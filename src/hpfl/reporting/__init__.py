@@ -6,6 +6,7 @@ from hpfl.lazy import offered
 
 if TYPE_CHECKING:
     from hpfl.atomic import replacing, write_text
+    from hpfl.reporting.compare import compare_runs
     from hpfl.reporting.console import RunDisplay
     from hpfl.reporting.store import OutputError, read_config, read_rounds, read_summary
     from hpfl.reporting.timeline import read_timeline
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OutputError",
     "RunDisplay",
+    "compare_runs",
     "read_config",
     "read_rounds",
     "read_summary",
@@ -22,6 +24,7 @@ __all__ = [
 ]
 
 _KNOWN_BY = {
+    "hpfl.reporting.compare": ("compare_runs",),
     "hpfl.reporting.console": ("RunDisplay",),
     "hpfl.reporting.store": ("OutputError", "read_config", "read_rounds", "read_summary"),
     "hpfl.reporting.timeline": ("read_timeline",),

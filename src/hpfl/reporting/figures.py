@@ -1,6 +1,9 @@
 """Four pictures of one run: how it learned, whom it called, how long rounds took, and what each UE got."""
 
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +13,9 @@ from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
 from hpfl.reporting.folder import FIGURES
 from hpfl.reporting.runs import RunView, load_run
+from hpfl.reporting.store import OutputError
 from hpfl.reporting.targets import ACCURACY, LOSS
+from hpfl.reporting.ue_panels import draw_gain, draw_ranks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,12 +25,9 @@ if TYPE_CHECKING:
 def draw_run(folder: Path, *, kinds: Sequence[str] = ("png",)) -> list[Path]:
     """Draw every figure the results in `folder` have the data for, into `folder/figures`; gives their paths."""
     view = load_run(folder)
-    figures = {"progress": progress_figure, "schedule": schedule_figure, "latency": latency_figure}
     has_ues = np.isfinite(view.ue_column("personalised_accuracy")).any()
-    drawers = figures | ({"ues": ues_figure} if has_ues else {})
-    return [
-        drawer(view, Path(folder) / FIGURES / f"{name}.{kind}") for name, drawer in drawers.items() for kind in kinds
-    ]
+    names = [name for name in PICTURES if name != "ues" or has_ues]
+    return [_saved(view, name, Path(folder) / FIGURES / f"{name}.{kind}") for name in names for kind in kinds]
 
 
 def draw_at_the_end(folder: Path, note: Callable[[str], None]) -> None:
@@ -36,65 +38,97 @@ def draw_at_the_end(folder: Path, note: Callable[[str], None]) -> None:
         note(str(error))
 
 
-def progress_figure(view: RunView, path: Path) -> Path:
+def figure_of(view: RunView, name: str) -> "Figure":
+    """One of the pictures as a figure to look at or to change; nothing is written."""
+    with _drawn(view, name) as figure:
+        figure.draw_without_rendering()  # marks on axes are made now, while our looks are in force
+    figure._repr_png_ = partial(_png, figure)  # type: ignore[attr-defined]  # a notebook may not know matplotlib yet
+    return figure
+
+
+def _png(figure: "Figure") -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=style.SCREEN_DPI)
+    return content.getvalue()
+
+
+def _saved(view: RunView, name: str, path: Path) -> Path:
+    with _drawn(view, name) as figure:
+        return style.save(figure, path)
+
+
+@contextmanager
+def _drawn(view: RunView, name: str) -> Iterator["Figure"]:
+    if name not in PICTURES:
+        raise ValueError(f"no picture of a run is called {name!r}; there are {', '.join(PICTURES)}")
+    if not view.rows:
+        raise OutputError(f"{view.label} has no rounds yet to draw")
+    size_in, draw = PICTURES[name]
+    with style.drawing(*size_in) as figure:
+        draw(figure, view)
+        yield figure
+
+
+def _progress(figure: "Figure", view: RunView) -> None:
     """Accuracies and losses against simulated time, rounds on the second axis."""
-    with style.drawing(7.2, 5.6) as figure:
-        accuracy, loss = figure.subplots(2, 1, sharex=True, height_ratios=(1.25, 1))
-        unit_s, unit = style.time_unit(float(view.column("time_s")[-1]))
-        _accuracy_panel(accuracy, view, unit_s)
-        _loss_panel(loss, view, unit_s)
-        loss.set_xlim(0, view.column("time_s")[-1] / unit_s or 1.0)
-        loss.set_xlabel(f"{view.time_word} ({unit})")
-        style.rounds_on_top(accuracy, view.column("time_s"), unit_s)
-        _title(figure, view, "How the model learned")
-        return style.save(figure, path)
+    accuracy, loss = figure.subplots(2, 1, sharex=True, height_ratios=(1.25, 1))
+    unit_s, unit = style.time_unit(float(view.column("time_s")[-1]))
+    _accuracy_panel(accuracy, view, unit_s)
+    _loss_panel(loss, view, unit_s)
+    loss.set_xlim(0, view.column("time_s")[-1] / unit_s or 1.0)
+    loss.set_xlabel(f"{view.time_word} ({unit})")
+    style.rounds_on_top(accuracy, view.column("time_s"), unit_s)
+    _title(figure, view, "How the model learned")
 
 
-def schedule_figure(view: RunView, path: Path) -> Path:
+def _schedule(figure: "Figure", view: RunView) -> None:
     """Who was called in which round and after how long a wait; latency above, how often each edge was called beside."""
-    with style.drawing(7.2, 5.4) as figure:
-        grid = figure.subplots(2, 2, sharex="col", sharey="row", width_ratios=(6, 1), height_ratios=(1, 3))
-        latency, (heat, calls) = grid[0, 0], grid[1]
-        grid[0, 1].axis("off")
-        rounds = np.arange(1, len(view.rows) + 1)
-        latency.fill_between(rounds, view.column("latency_s"), step="mid", color=style.SLATE, linewidth=0)
-        latency.set_ylabel("round\nlatency (s)")
-        latency.set_ylim(bottom=0)
-        waits = waiting_rounds(view)
-        _heat_map(figure, heat, waits)
-        _call_bars(calls, waits)
-        _title(figure, view, "Which edges were scheduled, and how long they had waited")
-        return style.save(figure, path)
+    grid = figure.subplots(2, 2, sharex="col", sharey="row", width_ratios=(6, 1), height_ratios=(1, 3))
+    latency, (heat, calls) = grid[0, 0], grid[1]
+    grid[0, 1].axis("off")
+    rounds = np.arange(1, len(view.rows) + 1)
+    latency.fill_between(rounds, view.column("latency_s"), step="mid", color=style.SLATE, linewidth=0)
+    latency.set_ylabel("round\nlatency (s)")
+    latency.set_ylim(bottom=0)
+    waits = waiting_rounds(view)
+    _heat_map(figure, heat, waits)
+    _call_bars(calls, waits)
+    _title(figure, view, "Which edges were scheduled, and how long they had waited")
 
 
-def latency_figure(view: RunView, path: Path) -> Path:
+def _latency(figure: "Figure", view: RunView) -> None:
     """How long rounds took: round by round, as a distribution, and against the number of edges called."""
-    with style.drawing(7.2, 3.1) as figure:
-        course, spread, against = figure.subplots(1, 3, width_ratios=(1.5, 1, 1), sharey=True)
-        latency = view.column("latency_s")
-        course.plot(np.arange(1, len(latency) + 1), latency, ".", color=style.SKY, markersize=3, alpha=0.7)
-        course.plot(np.arange(1, len(latency) + 1), running_median(latency), color=style.BLUE)
-        course.set(xlabel="round", ylabel="round latency (s)", title="Round by round")
-        course.text(0.98, 0.03, "line: running median", ha="right", color=style.MUTED, transform=course.transAxes)
-        course.set_ylim(bottom=0, top=float(latency.max()) * 1.08 or 1)
-        _latency_histogram(spread, latency)
-        edges = view.column("num_scheduled")
-        against.plot(edges, latency, "o", color=style.BLUE, markersize=3.5, alpha=0.35, markeredgewidth=0)
-        against.set(xlabel="edges scheduled", title="By edges scheduled")
-        _whole_ticks(against, edges)
-        _title(figure, view, "How long rounds took")
-        return style.save(figure, path)
+    course, spread, against = figure.subplots(1, 3, width_ratios=(1.5, 1, 1), sharey=True)
+    latency = view.column("latency_s")
+    course.plot(np.arange(1, len(latency) + 1), latency, ".", color=style.SKY, markersize=3, alpha=0.7)
+    course.plot(np.arange(1, len(latency) + 1), running_median(latency), color=style.BLUE)
+    course.set(xlabel="round", ylabel="round latency (s)", title="Round by round")
+    course.text(0.98, 0.03, "line: running median", ha="right", color=style.MUTED, transform=course.transAxes)
+    course.set_ylim(bottom=0, top=float(latency.max()) * 1.08 or 1)
+    _latency_histogram(spread, latency)
+    edges = view.column("num_scheduled")
+    against.plot(edges, latency, "o", color=style.BLUE, markersize=3.5, alpha=0.35, markeredgewidth=0)
+    against.set(xlabel="edges scheduled", title="By edges scheduled")
+    _whole_ticks(against, edges)
+    _title(figure, view, "How long rounds took")
 
 
-def ues_figure(view: RunView, path: Path) -> Path:
+def _ues(figure: "Figure", view: RunView) -> None:
     """Final accuracy over UEs, and what personalisation was worth to each of them."""
-    with style.drawing(7.2, 3.5) as figure:
-        ranks, gain = figure.subplots(1, 2, width_ratios=(1.35, 1))
-        personal, common = view.ue_column("personalised_accuracy"), view.ue_column("global_accuracy")
-        _ranked(ranks, personal, common)
-        _gain(gain, personal, common)
-        _title(figure, view, f"What each of {len(personal)} UEs got")
-        return style.save(figure, path)
+    ranks, gain = figure.subplots(1, 2, width_ratios=(1.35, 1))
+    personal, common = view.ue_column("personalised_accuracy"), view.ue_column("global_accuracy")
+    draw_ranks(ranks, personal, common)
+    draw_gain(gain, personal, common)
+    _title(figure, view, f"What each of {len(personal)} UEs got")
+
+
+PICTURES: dict[str, tuple[tuple[float, float], Callable[["Figure", RunView], None]]] = {
+    "progress": ((7.2, 5.6), _progress),
+    "schedule": ((7.2, 5.4), _schedule),
+    "latency": ((7.2, 3.1), _latency),
+    "ues": ((7.2, 3.5), _ues),
+}
+"""Every picture by its name: its size in inches, and what draws it."""
 
 
 def waiting_rounds(view: RunView) -> FloatArray:
@@ -227,50 +261,6 @@ def _whole_ticks(axes: "Axes", counts: FloatArray) -> None:
 
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_xlim(counts.min() - 0.8, counts.max() + 0.8)
-
-
-def _ranked(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
-    entries, lows = [], [1.0]
-    for values, text, shade in ((personal, "personalised", style.BLUE), (common, "global", style.VERMILLION)):
-        ranked = np.sort(values[np.isfinite(values)])
-        if not len(ranked):
-            continue
-        places = (np.arange(len(ranked)) + 0.5) / len(ranked)
-        axes.step(places, ranked, where="mid", color=shade)
-        entries.append((float(ranked[-1]), text, shade))
-        lows.append(float(ranked[0]))
-        mean = float(ranked.mean())
-        axes.axhline(mean, color=shade, linewidth=0.8, linestyle=(0, (2, 2)))
-        axes.annotate(
-            f"mean {formats.share(mean)}", (0.015, mean), xytext=(0, 2), textcoords="offset points", color=shade
-        )
-    axes.axvspan(0, 0.1, color=style.FAINT, alpha=0.7, linewidth=0)
-    style.percent_axis(axes, min(lows), 1.0)
-    axes.set_xlim(0, 1)
-    axes.text(0.115, 0.03, "worst decile", color=style.MUTED, transform=axes.transAxes)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
-    axes.set(xlabel="UEs, from worst to best", ylabel="final accuracy on its own test samples")
-    style.end_labels(axes, entries, gap=0.07)
-
-
-def _gain(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    axes.plot([0, 1], [0, 1], color=style.MUTED, linewidth=0.8)
-    places, counts = np.unique(np.stack([common, personal]), axis=1, return_counts=True)
-    sizes = 12 + 250 * counts / max(1, len(personal))
-    axes.scatter(places[0], places[1], s=sizes, color=style.BLUE, alpha=0.55, linewidths=0, clip_on=False)
-    better = float(np.mean(personal > common)) if len(personal) else 0.0
-    axes.text(
-        0.97,
-        0.05,
-        f"{formats.share(better)} of UEs better off\nwith personalisation",
-        ha="right",
-        transform=axes.transAxes,
-    )
-    axes.set(xlabel="global accuracy", ylabel="personalised accuracy", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
 
 def _title(figure: "Figure", view: RunView, what: str) -> None:

@@ -1,6 +1,8 @@
 """How numbers are said to people: seconds, shares, bits and joules in a few characters."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 UNKNOWN = "–"
 _PREFIXES = ("", "k", "M", "G", "T", "P")
@@ -81,3 +83,12 @@ def rate(per_second: float | None) -> str:
     if not per_second or not math.isfinite(per_second):
         return UNKNOWN
     return f"{per_second:.1f} rounds/s" if per_second >= 0.95 else f"{1 / per_second:.1f} s/round"
+
+
+def final_quality(summary: Mapping[str, Any]) -> str:
+    """Final accuracies of a run or, where there are none, as in regression, its losses."""
+    personalised, shared = summary["final_personalised_accuracy"], summary["final_global_accuracy"]
+    if personalised is not None and shared is not None:
+        return f"personalised accuracy {personalised:.3f}, global {shared:.3f}"
+    ours, shared = (number(summary[f"final_{name}"]) for name in ("personalised_test_loss", "test_loss"))
+    return f"personalised test loss {ours}, global {shared}"

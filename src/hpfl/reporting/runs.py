@@ -28,7 +28,7 @@ class RunView:
     rows: Sequence[Row]
     config: Mapping[str, Any] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
-    ues: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ues: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     deployed: bool = False
 
     def column(self, name: str) -> FloatArray:
@@ -42,7 +42,7 @@ class RunView:
 
     def ue_column(self, name: str) -> FloatArray:
         """A final figure of every UE; empty where the run has none."""
-        return _floats([value or None for value in self.ues.get(name, ())])
+        return _floats([None if isinstance(value, str) and not value else value for value in self.ues.get(name, ())])
 
     def setting(self, section: str, key: str) -> Any:
         """A key of the configuration, or None."""

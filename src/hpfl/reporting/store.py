@@ -22,6 +22,7 @@ import torch
 from hpfl import atomic
 from hpfl.histories import Mark, holds, size_of, write_all
 from hpfl.reporting.folder import CHECKPOINTS, CONFIG, MODEL, ROUNDS, RUN_ID, SUMMARY, UES, clear, is_run
+from hpfl.tracebacks import short_traceback
 from hpfl.training.record import RoundRecord
 
 _APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND
@@ -29,6 +30,10 @@ _APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 class OutputError(Exception):
     """A folder of results that cannot be written to, continued or read."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows of it."""
+        return short_traceback(self)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 """Okabe and Ito's palette, told apart with any kind of colour vision; purple a little darker for thin lines."""
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)))
 DPI = 150
+SCREEN_DPI = 100
 KINDS: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},

@@ -129,7 +129,7 @@ def _csv(path: Path) -> Iterator[tuple[str, list[Any]]]:
 
 def _parquet(path: Path) -> Iterator[tuple[str, list[Any]]]:
     try:
-        import pandas as pd  # type: ignore[import-untyped]  # an optional extra
+        import pandas as pd
 
         table = pd.read_parquet(path)
     except ImportError as error:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hpfl import atomic
 from hpfl.config import Config, fingerprint
-from hpfl.experiment import Hooks, choose_device, run
+from hpfl.experiment import Hooks, choose_device, run_experiment
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError, read_rounds
@@ -158,10 +158,10 @@ def _per_ue(config: Config, folder: Path, *, device: str, data_dir: Path | None,
     often = config.model_copy(update={"training": training})
     place: dict[str, Any] = {"out": folder, "figures": False, "device": device, "data_dir": data_dir}
     try:
-        result = run(often, **place, resume=folder.exists(), hooks=hooks)
+        result = run_experiment(often, **place, resume=folder.exists(), hooks=hooks)
     except CheckpointError:
         shutil.rmtree(folder)
-        result = run(often, **place, hooks=hooks)
+        result = run_experiment(often, **place, hooks=hooks)
     return {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
 
 
