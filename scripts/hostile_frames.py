@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import random
 import shutil
 import signal
@@ -59,6 +60,7 @@ EXTREMES = {
     "text": ["", "ue-0", "edge-0", "cloud", "\x00", "\x1b[2J\r\n{}", "ü" * 5000, "a" * 200_000],
 }
 MOST_KEPT = 400
+MOST_OWN_MB = 6000.0  # gRPC keeps what an attacker wrote to streams that nobody reads
 
 
 class Mutator:
@@ -346,6 +348,9 @@ class Attack:
                 memory = ", ".join(f"{who} {self.rss[-1][name]} MB" for who, name in WATCHED.items())
                 sent = sum(self.frames().values())
                 print(f"{passed_s / 60:.0f} min: {sent} frames; {memory}", file=sys.stderr, flush=True)
+            if memory_mb(os.getpid()) > MOST_OWN_MB:
+                print("the attacker itself has grown too large: the attack ends here", file=sys.stderr, flush=True)
+                raise TimeoutError
         if time.monotonic() > until_s:
             raise TimeoutError
 
