@@ -1,6 +1,7 @@
 """The page's server: files of the page, answers about runs, and news of them, all read-only."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.routing import Route
 from hpfl.reporting.folder import ROUNDS, TIMELINE, UES
 from hpfl.watch.csv_files import csv_lines
 from hpfl.watch.events import News
+from hpfl.watch.export import MODULES
 from hpfl.watch.guard import Asgi, Guard
 from hpfl.watch.page_answers import FolderAnswers, RoundSpan, UnknownError
 from hpfl.watch.shown import as_json
@@ -83,10 +85,21 @@ def _api(answers: FolderAnswers) -> list[Route]:
 def _static(request: Request) -> Response:
     """A file of the page, by its name in the list of them: a path is looked up, never followed."""
     wanted = request.path_params["path"] or "index.html"
-    found = {str(path.relative_to(STATIC)): path for path in STATIC.rglob("*") if path.is_file()}.get(wanted)
+    found = _files_of_the_page().get(wanted)
     if found is None or found.suffix not in _KINDS:
         return _failed(404, "there is no such page")
-    return Response(found.read_bytes(), media_type=_KINDS[found.suffix])
+    headers = {"link": _preloaded()} if wanted == "index.html" else None
+    return Response(found.read_bytes(), media_type=_KINDS[found.suffix], headers=headers)
+
+
+@cache
+def _files_of_the_page() -> dict[str, Path]:
+    return {str(path.relative_to(STATIC)): path for path in STATIC.rglob("*") if path.is_file()}
+
+
+def _preloaded() -> str:
+    """All modules are asked for at once, instead of one after the other as they import each other."""
+    return ", ".join(f"</{name}>; rel=modulepreload" for name in (STATIC / MODULES).read_text("utf-8").split())
 
 
 def _answer(told: Any) -> Response:
