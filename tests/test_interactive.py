@@ -33,6 +33,14 @@ def small(*overrides):
     return hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _interrupts_are_not_ignored():
+    """As at a terminal, for these tests and processes they start: a shell's background jobs ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A run in a folder, and what `hpfl.run` returned of it."""
@@ -174,7 +182,7 @@ print(len(result.rounds), "rounds", result.how)
 def interrupted(tmp_path_factory):
     """A script that was interrupted at a terminal: what it said, and the folder of its run."""
     out = tmp_path_factory.mktemp("interrupted") / "run"
-    command = [sys.executable, "-c", PARTS + SCRIPT, str(out), *SMALL, "training.rounds=100000"]
+    command = [sys.executable, "-c", PARTS + SCRIPT, str(out), *SMALL, "planning.max_edges=3", "training.rounds=100000"]
     return at_a_terminal(command, interrupt_at="simulated clock"), out
 
 
