@@ -142,3 +142,13 @@ def _child_of(pid):
             return int(found[0])
         time.sleep(0.05)
     raise AssertionError("the run has started no page")
+
+
+def test_a_server_that_ends_lets_its_listeners_go_without_a_word(run_folder, capfd):
+    with serving(run_folder) as asked:
+        listener = asked.events()
+        events = listener.__enter__()
+        assert next(events)[0] == "listening"
+    assert list(events) == []
+    listener.__exit__(None, None, None)
+    assert "Cancel" not in capfd.readouterr().err

@@ -31,9 +31,16 @@ _LARGEST = 10**9
 _FILES = {"rounds.csv": ROUNDS, "timeline.csv": TIMELINE, "ues.csv": UES}
 
 
-def make_app(answers: FolderAnswers, *, hosts: frozenset[str] | None, token: str = "", secure: bool = False) -> Asgi:
-    """The whole application behind its guard."""
-    news = News(answers.sources)
+def make_app(
+    answers: FolderAnswers,
+    *,
+    hosts: frozenset[str] | None,
+    token: str = "",
+    secure: bool = False,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Asgi:
+    """The whole application behind its guard; who listens is let go once it `is_over`."""
+    news = News(answers.sources, is_over)
 
     async def events(_request: Request) -> Response:
         if news.is_full:

@@ -1,7 +1,7 @@
 """News of the runs for pages that are open: new rounds and changed states, to each at its own pace."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,8 @@ class _Known:
 class News:
     """Looks at the runs while somebody listens; a listener that does not keep up is let go and asks anew."""
 
-    def __init__(self, sources: Sources) -> None:
-        self._sources = sources
+    def __init__(self, sources: Sources, is_over: Callable[[], bool] = lambda: False) -> None:
+        self._sources, self._is_over = sources, is_over
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
         self._known: dict[str, _Known] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -63,6 +63,10 @@ class News:
         self._known.clear()
         looks = 0
         while self._listeners:
+            if self._is_over():
+                for queue in tuple(self._listeners):
+                    self._let_go(queue)
+                return
             for event in await asyncio.to_thread(self.changes, looks):
                 self._tell(event)
             looks += 1
@@ -71,12 +75,15 @@ class News:
     def _tell(self, event: bytes) -> None:
         for queue in tuple(self._listeners):
             if queue.full():
-                self._listeners.discard(queue)
-                while not queue.empty():
-                    queue.get_nowait()
-                queue.put_nowait(None)
+                self._let_go(queue)
             else:
                 queue.put_nowait(event)
+
+    def _let_go(self, queue: "asyncio.Queue[bytes | None]") -> None:
+        self._listeners.discard(queue)
+        while not queue.empty():
+            queue.get_nowait()
+        queue.put_nowait(None)
 
     def changes(self, looks: int = 0) -> list[bytes]:
         """What is new since the last look, as events."""

@@ -65,7 +65,13 @@ class PageServer:
         names = {"localhost", "127.0.0.1", "[::1]"} | {_bracketed(self._place.host)}
         hosts = frozenset(f"{name}:{port}".lower() for name in names) if self._place.is_local else None
         secure = self._place.tls_cert is not None
-        app = make_app(answers, hosts=hosts, token=self._place.token or "", secure=secure)
+        app = make_app(
+            answers,
+            hosts=hosts,
+            token=self._place.token or "",
+            secure=secure,
+            is_over=lambda: self._server.should_exit,
+        )
         self._origin = f"{'https' if secure else 'http'}://{_bracketed(_seen(self._place.host))}:{port}/"
         self._server = uvicorn.Server(_settings(app, self._place))
 
