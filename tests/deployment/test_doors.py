@@ -48,7 +48,7 @@ def test_one_certificate_that_visits_without_end_locks_nobody_out(certificates):
             nodes.loop.run(one.close(), 5)
         nodes.start_ue(1)
         until(lambda: 1 in nodes.edges[0].ues.hub.children)
-        assert refused(nodes.edges[0].ues.hub)["crowded"] == 16
+        assert refused(nodes.edges[0].ues.hub)["crowded"] >= 16  # the UE may come before the last visitor has left
 
 
 def test_a_visit_has_an_end(certificates):
