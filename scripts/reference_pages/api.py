@@ -88,14 +88,15 @@ _TREE = "```{toctree}\n:hidden:\n\n" + "".join(f"api/{package}\n" for package in
 def _package(package: str) -> str:
     about = _first(importlib.import_module(package).__doc__ or "")
     rows = [(code(name), _first(said(package, name))) for name in public_names(package)]
-    lead = textwrap.fill(f"{about} [In full](api/{package}.md).", 120, break_on_hyphens=False)
+    lead = _wrapped(f"{about} [In full](api/{package}.md).")
     return f"## {package}\n\n{lead}\n\n{table(('name', 'what it is'), rows)}"
 
 
 def package_page(package: str) -> str:
     """`docs/reference/api/PACKAGE.md`: what autodoc makes of its docstrings."""
     blocks = "\n".join(_block(package, name) for name in public_names(package))
-    return f"# {package}\n\n{MADE}\n{_first(importlib.import_module(package).__doc__ or '')}\n\n{blocks}"
+    about = _wrapped(_first(importlib.import_module(package).__doc__ or ""))
+    return f"# {package}\n\n{MADE}\n{about}\n\n{blocks}"
 
 
 def _block(package: str, name: str) -> str:
@@ -108,7 +109,7 @@ def _block(package: str, name: str) -> str:
         return _directive(f"autoclass:: {package}.{name}\n   {within}")
     if inspect.isroutine(found):
         return _directive(f"autofunction:: {package}.{name}")
-    return f"```{{py:data}} {package}.{name}\n{' '.join(said(package, name).split())}\n```\n"
+    return f"```{{py:data}} {package}.{name}\n{_wrapped(said(package, name))}\n```\n"
 
 
 def _is_same(found: Any, package: str, name: str) -> bool:
@@ -125,3 +126,7 @@ def _is_model(found: type) -> bool:
 
 def _first(text: str) -> str:
     return " ".join(text.strip().split("\n\n")[0].split())
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False, break_long_words=False)
