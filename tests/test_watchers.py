@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -169,7 +170,21 @@ def test_a_first_ctrl_c_asks_to_stop_and_a_second_one_interrupts():
     with stopping_after_round(said.append) as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.is_asked
-        assert said == ["stopping after this round (Ctrl-C again to stop at once)"]
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+    assert said == ["stopping after this round (Ctrl-C again to stop at once)"]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_signal_waits_for_no_lock_of_the_thread_it_interrupts():
+    said, display = [], threading.Lock()
+
+    def say(text):
+        with display:
+            said.append(text)
+
+    with stopping_after_round(say) as stop:
+        with display:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.is_asked
+    assert len(said) == 1

@@ -1,9 +1,11 @@
 """How a run is asked to end: after its round, by whoever holds its `Stop`, by Ctrl-C or by SIGTERM."""
 
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
 from types import FrameType
 
 KINDS = (signal.SIGINT, signal.SIGTERM)
@@ -43,6 +45,28 @@ def on_signals(heard: Callable[[signal.Signals], None], kinds: Sequence[signal.S
             signal.signal(kind, old)
 
 
+def _say_all(say: Callable[[str], None], wanted: "SimpleQueue[str | None]") -> None:
+    while (text := wanted.get()) is not None:
+        say(text)
+
+
+@contextmanager
+def _teller(say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """Says from a thread of its own what a signal handler wants said, all of it before this ends.
+
+    A handler interrupts its thread anywhere, also where it holds a lock of the display, while the display's own thread
+    holds the other and waits: to print there may wait for ever.
+    """
+    wanted: SimpleQueue[str | None] = SimpleQueue()  # its `put` may be called within itself
+    thread = threading.Thread(target=_say_all, args=(say, wanted), daemon=True)
+    thread.start()
+    try:
+        yield wanted.put
+    finally:
+        wanted.put(None)
+        thread.join()
+
+
 @contextmanager
 def stopping_after_round(
     say: Callable[[str], None], *, kinds: Sequence[signal.Signals] = KINDS, again: str = "Ctrl-C"
@@ -54,7 +78,7 @@ def stopping_after_round(
         if stop.is_asked:
             raise KeyboardInterrupt
         stop.ask()
-        say(f"stopping after this round ({again} again to stop at once)")
+        tell(f"stopping after this round ({again} again to stop at once)")
 
-    with on_signals(heard, kinds):
+    with _teller(say) as tell, on_signals(heard, kinds):
         yield stop

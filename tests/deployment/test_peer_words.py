@@ -82,14 +82,13 @@ def test_a_reason_from_a_parent_puts_nothing_but_text_into_a_ues_log(certificate
         until(lambda: "turned away" in written.getvalue())
         nodes.kill("ue-0")
         nodes.loop.run(server.stop(0), 10)
-    (reason, *_) = [
+    reasons = [
         line["reason"]
         for line in map(json.loads, written.getvalue().splitlines())
         if line["event"] == "lost the parent"
     ]
-    assert reason.isprintable()
-    assert reason.startswith("\\x1b[2J\\r\\n{")
-    assert len(reason) < 400
+    assert all(reason.isprintable() and len(reason) < 400 for reason in reasons)
+    assert any(reason.startswith("\\x1b[2J\\r\\n{") for reason in reasons)  # gRPC may have lost one on its own
 
 
 def test_lines_of_one_peer_are_held_back_and_counted(monkeypatch, written):
