@@ -37,6 +37,7 @@ from torch import nn
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deployed_run import build_deployment
 from hpfl.deployment.local import LocalOptions, lay_out, small_network
+from hpfl.deployment.logs import log_to
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.processes import run_edge
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, UeNodeSettings, read_settings
@@ -258,6 +259,7 @@ def main() -> None:
     parser.add_argument("--attach", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--swarm", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    log_to("edge" if options.edge else "ues" if options.swarm else "cloud", level="error")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8192), hard), hard))
     if options.edge:

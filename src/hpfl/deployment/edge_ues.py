@@ -101,7 +101,10 @@ class EdgeUes:
         if not there:
             return only is not None
         if len(gathering.held) + len(gathering.failed) < self.side.attendance.quorum_of(len(there)):
-            return False  # said of a thousand UEs without looking at each
+            return False  # said of a thousand UEs without looking at each, as below
+        awaited = self.side.sketches.awaited()
+        if awaited in there and awaited not in gathering.held and awaited not in gathering.failed:
+            return False
         heard = there & (gathering.held.keys() | gathering.failed)
         owing = there - heard
         if not heard or (only is None and self.side.opening.is_early()):

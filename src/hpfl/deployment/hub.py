@@ -34,14 +34,16 @@ _FAREWELLS, _FAREWELL_S = 4, 0.75
 _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"})
 """Rules by which a greeting would be refused again, however often it came."""
 
-
 Ended = tuple[grpc.StatusCode, str]
 """How a stream has ended, and why."""
 
 
 @dataclass(eq=False)
 class Child:
-    """One attached stream and who is at its other end; the `model` it holds, handed to it at `handed_s`."""
+    """One attached stream and who is at its other end; the `model` it holds, handed to it at `handed_s`.
+
+    It `may_repeat` a sketch that it was asked for again before it came.
+    """
 
     proven: ProvenChild
     hello: Any
@@ -49,6 +51,7 @@ class Child:
     shut_out: bool = False
     refusals: int = 0
     asked_again: bool = False
+    may_repeat: bool = False
     model: bytes = b""
     handed_s: float = 0.0
 
