@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from deployment_nodes import Certificates, Nodes, audit_script, refused, until
 
+from hpfl.deployment import attaching
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.certificates import begin_rotation, finish_rotation, issue, load_authority, renew, revoke
 from hpfl.deployment.diagnosis import handshake_fault
@@ -200,13 +201,14 @@ def lasting(own, name, seconds):
 
 
 @pytest.mark.parametrize("renewed", [False, True])
-def test_a_stream_ends_with_its_certificate(own, caplog, renewed):
+def test_a_stream_ends_with_its_certificate(own, caplog, renewed, monkeypatch):
+    monkeypatch.setattr(attaching, "_LONGEST_LOOK_S", 0.5)
     own.tls("ue-0")
-    lasting(own, "ue-0", 30 if renewed else 2)
     caplog.set_level(logging.INFO, logger="hpfl.deployment")
     with Nodes(own, *SHAPE, tiny=True, timing=QUICK) as nodes:
         nodes.start_cloud()
         nodes.start_edge(0)
+        lasting(own, "ue-0", 30 if renewed else 3)
         nodes.start_ue(0)
         until(lambda: there(nodes) == {"ue-0"})
         first = nodes.edges[0].ues.hub.children[0]

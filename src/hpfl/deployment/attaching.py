@@ -23,7 +23,7 @@ from hpfl.rng import Streams
 _FIRST_RETRY_S = 0.2
 _RENEWED_S, _RENEWED_SHARE = 86_400.0, 0.1
 """How long before its certificate ends a node connects anew with the next: at most, and as a share of its life."""
-_LOOKS_WITHIN, _LONGEST_LOOK_S = 0.02, 5.0
+_LOOKS_WITHIN, _LONGEST_LOOK_S = 0.02, 2.0
 """How often it looks for the next: so many shares of that time, and at least so often."""
 _GROWTH = 1.6
 _QUICK_S, _QUICK_RETRY_S = 60.0, 0.5
