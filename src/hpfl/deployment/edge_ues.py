@@ -1,6 +1,6 @@
 """An edge's UEs through one round: sends them models, waits for sketches, collects updates into one mean."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.hub import Child
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import ue_roster
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.settings import EdgeNodeSettings
@@ -77,6 +78,12 @@ class EdgeUes:
             if done or held or only is not None:  # whoever has not computed by now is left out
                 self.told_vacant = False  # the sketch says so
                 return self.ways.trusted(held)
+
+    def other_names(self, ues: Collection[int]) -> list[str]:
+        """The names of some UEs on this edge's roster; none where all are called as numbers have it, `ue-7`."""
+        name_of = {number: name for name, number in self.side.roster.items()}
+        names = [name_of.get(ue, default_name(ue)) for ue in ues]
+        return [] if names == [default_name(ue) for ue in ues] else names
 
     def _is_vacant(self) -> bool:
         """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""

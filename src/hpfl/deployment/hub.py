@@ -27,9 +27,8 @@ from hpfl.deployment.stream import TierStream, go_on
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
 
-_GRACE_S = 0.1
-_PASSING = 64
-"""Streams at once of those who are turned away."""
+_GRACE_S, _PASSING = 0.1, 64
+"""How long streams may take to end, and how many there are at once of those who are turned away."""
 _FAREWELLS, _FAREWELL_S = 4, 0.75
 _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"})
 """Rules by which a greeting would be refused again, however often it came."""
@@ -225,7 +224,8 @@ class Hub:
         self._retire(child)
         answer = self._parent.greet(child, tag)
         child.hello = remembered(frame.hello)
-        return child, encode(answer, welcome=pb.Welcome(keeps=answer.about_same_model(tag) and frame.hello.holds))
+        keeps, proof = answer.about_same_model(tag) and frame.hello.holds, frame.hello.challenge
+        return child, encode(answer, welcome=pb.Welcome(keeps=keeps, **self._admission.proof(proof, proven)))
 
     def _retire(self, child: Child) -> None:
         """A child that comes anew has lost its old stream, whatever that stream believes."""
