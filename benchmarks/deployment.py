@@ -10,7 +10,8 @@ mass    the same with four times as many UE streams: seconds per round, and memo
 large   1 cloud, 1 edge, 2 UEs, a model of 40 MB: seconds per round; it passes, in chunks of 1 MB
 
 A round is everything: model down both hops, sketches up, plan, orders down, updates up, aggregation. UEs answer with a
-prepared update, so that no training is timed. Sockets, encryption and checks are the real ones.
+prepared update, so that no training is timed. Sockets, encryption and checks are the real ones. A UE has a thread for
+its training; of thousands of UEs that share one process nobody has, for so many threads wait for one interpreter.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from torch import nn
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deployed_run import build_deployment
 from hpfl.deployment.local import LocalOptions, lay_out, small_network
+from hpfl.deployment.logs import log_to
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.processes import run_edge
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, UeNodeSettings, read_settings
@@ -77,12 +79,25 @@ class Prepared:
         return self._sketch
 
 
+class AtOnce:
+    """Does a UE's work where it is asked for, instead of a thread."""
+
+    async def run(self, work: Any) -> Any:
+        return work()
+
+    def end(self) -> None:
+        pass
+
+
 async def swarm(files: list[str]) -> None:
     """Many UEs in one process, each with its own certificate, connection and stream."""
     settings = [read_settings(UeNodeSettings, Path(file)) for file in files]
     experiment = SharedWork(settings[0])
     prepared: Any = Prepared(experiment)
-    await asyncio.gather(*(Ue(one, experiment, prepared).run() for one in settings))
+    ues: list[Any] = [Ue(one, experiment, prepared) for one in settings]
+    for ue in ues if len(ues) > 1 else ():
+        ue._thread = AtOnce()
+    await asyncio.gather(*(ue.run() for ue in ues))
 
 
 def measured(name: str, *, edges: int, ues: int, rounds: int, processes: int, changes: list[str]) -> dict[str, Any]:
@@ -258,6 +273,7 @@ def main() -> None:
     parser.add_argument("--attach", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--swarm", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    log_to("edge" if options.edge else "ues" if options.swarm else "cloud", level="error")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8192), hard), hard))
     if options.edge:

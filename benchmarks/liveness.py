@@ -1,7 +1,10 @@
 """What one child of nine that holds others up costs: seconds a round with it over those of honest rounds.
 
-`python benchmarks/liveness.py`: a cloud, 3 edges and 9 UEs in one process on loopback, no training; one child is mute,
-withholds or trickles its update, answers ever later, or is an edge without UEs. The first three rounds are not counted.
+    .venv/bin/python benchmarks/liveness.py [--rounds 200] [--only mute flaps ...] [--json]
+
+A cloud, 3 edges and 9 UEs in one process on loopback, no training. One child is mute, withholds or trickles its update,
+answers ever later, leaves instead of its sketch (flaps) or of its update (flees) and is back at once, or is an edge
+without UEs. The first three rounds are not counted.
 """
 
 import argparse
@@ -24,7 +27,16 @@ from laggards import with_laggard  # noqa: E402
 
 NINE = ("training.rounds=100000", "network.edges=3", "network.ues_per_edge=3", "planning.max_edges=3")
 FIRST, ROUNDS, BAR = 3, 200, 1.5
-LAGGARDS = {"mute": {}, "withholds": {}, "trickles": {}, "drags": {"delay_s": 0.5}, "dead": {}}
+COMES_AND_GOES = {"delay_s": 0.05}
+LAGGARDS = {
+    "mute": {},
+    "withholds": {},
+    "trickles": {},
+    "drags": {"delay_s": 0.5},
+    "flaps": COMES_AND_GOES,
+    "flees": COMES_AND_GOES,
+    "dead": {},
+}
 
 
 def seconds_with(certificates: Certificates, how: str, rounds: int) -> tuple[float, float]:
@@ -41,11 +53,11 @@ def seconds_with(certificates: Certificates, how: str, rounds: int) -> tuple[flo
     return first - began, (done - first) / rounds
 
 
-def rows(rounds: int) -> Iterator[dict[str, Any]]:
+def rows(rounds: int, laggards: list[str]) -> Iterator[dict[str, Any]]:
     """One row for each laggard: a later round of it over an honest one, measured just before."""
     with tempfile.TemporaryDirectory() as folder:
         certificates = Certificates(Path(folder))
-        for how in LAGGARDS:
+        for how in laggards:
             _, honest_s = seconds_with(certificates, "honest", rounds)
             first_s, each_s = seconds_with(certificates, how, rounds)
             ratio = each_s / honest_s
@@ -57,9 +69,10 @@ def main() -> None:
     """A table, or JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", nargs="+", choices=list(LAGGARDS), default=list(LAGGARDS))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    for row in rows(options.rounds):
+    for row in rows(options.rounds, options.only):
         times = f"first {row['first_s']:6.2f} s, then {row['round_ms']:7.1f} ms, honest {row['honest_ms']:7.1f} ms"
         verdict = f"{row['value']:5.2f} x   bar {BAR} x, {'met' if row['ok'] else 'MISSED'}"
         print(json.dumps(row) if options.json else f"{row['work']:30s} {times}   {verdict}", flush=True)

@@ -10,6 +10,9 @@ and ok: frames to each target, rounds meanwhile, tracebacks (0 wanted) and the m
 (once it is warm: after a tenth of ten minutes or more, a third of less), in the middle and at the end. The exit status
 is 1 where there is a traceback, a target died or was sent nothing, or memory grew by more than a tenth and 20 MB; it is
 130 after Ctrl-C, which ends all processes first. A temporary folder is removed where nothing was wrong.
+
+gRPC keeps what an attacker wrote to streams that nobody reads. So the attackers are a process of their own, which gives
+way to a fresh one, with another seed, every two minutes or once it has grown to 2 GB.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import shutil
 import signal
 import statistics
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -60,7 +64,8 @@ EXTREMES = {
     "text": ["", "ue-0", "edge-0", "cloud", "\x00", "\x1b[2J\r\n{}", "ü" * 5000, "a" * 200_000],
 }
 MOST_KEPT = 400
-MOST_OWN_MB = 6000.0  # gRPC keeps what an attacker wrote to streams that nobody reads
+SHIFT_S, MOST_OWN_MB = 120.0, 2000.0
+"""How long one process of attackers goes on, and how large it may become."""
 
 
 class Mutator:
@@ -281,6 +286,46 @@ class Hostile:
                 await asyncio.sleep(0.02)
 
 
+class Attackers:
+    """The hostile edge and the hostile UE of a deployment that has been laid out, in a process of their own."""
+
+    def __init__(self, folder, asked):
+        self.edge = Hostile(read_settings(EdgeNodeSettings, folder / "nodes" / "edge-1.toml"), asked.seed, is_edge=True)
+        self.ue = Hostile(read_settings(UeNodeSettings, folder / "nodes" / "ue-1.toml"), asked.seed + 2, is_edge=False)
+        self.target, self.until_s = asked.target, time.monotonic() + asked.seconds
+
+    def frames(self):
+        """Sent so far to each target."""
+        return {
+            "cloud": self.edge.sent["parent"],
+            "edge": self.ue.sent["parent"],
+            "ue": self.edge.sent["child"],
+        }
+
+    async def attack(self):
+        """Until the time is over or this process has grown too large; every second a line says what was sent."""
+        work, server = [], None
+        if self.target in {"cloud", "all"}:
+            work.append(self.edge.attack_parent(self.edge.settings.cloud, self.edge.settings.cloud_name, self.until_s))
+        if self.target in {"edge", "all"}:
+            work.append(self.ue.attack_parent(self.ue.settings.edge, self.ue.settings.edge_name, self.until_s))
+        if self.target in {"ue", "all"}:
+            server = await self.edge.serve_children(self.edge.settings.listen)
+        tasks = [asyncio.ensure_future(one) for one in work]
+        while time.monotonic() < self.until_s and memory_mb(os.getpid()) < MOST_OWN_MB:
+            print(json.dumps(self.frames()), flush=True)
+            await asyncio.sleep(1.0)
+            for task in tasks:
+                if task.done():
+                    task.result()  # one that was broken off ends this process, which says why
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if server is not None:
+            await server.stop(0)
+        print(json.dumps(self.frames()), flush=True)
+
+
 class Attack:
     """The deployment, its hostile nodes, and what is measured."""
 
@@ -295,38 +340,18 @@ class Attack:
             tree = tomlkit.parse(node.file.read_text())
             tree["limits"] = {"refusals": 500}
             node.file.write_text(tomlkit.dumps(tree))
-        files = {node.name: node.file for node in nodes}
         self.supervisor = Supervisor([node for node in nodes if node.name not in {*HOSTILE, "ue-3"}])
-        self.edge = Hostile(read_settings(EdgeNodeSettings, files["edge-1"]), asked.seed, is_edge=True)
-        self.ue = Hostile(read_settings(UeNodeSettings, files["ue-1"]), asked.seed + 2, is_edge=False)
-        self.target, self.seconds = asked.target, asked.seconds
+        self.target, self.seconds, self.seed = asked.target, asked.seconds, asked.seed
         self.rss, self.broken, self.over = [], [], threading.Event()
-
-    async def _attack(self, until_s):
-        work, server = [], None
-        if self.target in {"cloud", "all"}:
-            work.append(self.edge.attack_parent(self.edge.settings.cloud, self.edge.settings.cloud_name, until_s))
-        if self.target in {"edge", "all"}:
-            work.append(self.ue.attack_parent(self.ue.settings.edge, self.ue.settings.edge_name, until_s))
-        if self.target in {"ue", "all"}:
-            server = await self.edge.serve_children(self.edge.settings.listen)
-            work.append(asyncio.sleep(max(until_s - time.monotonic(), 0)))
-        tasks = [asyncio.ensure_future(one) for one in work]
-        while not self.over.is_set() and not all(task.done() for task in tasks):
-            await asyncio.sleep(0.2)
-        for task in tasks:
-            task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-        self.broken = [repr(one) for one in ended if isinstance(one, Exception)]
-        if server is not None:
-            await server.stop(0)
+        self.shifts = []
+        """What each process of attackers has sent so far."""
 
     def play(self):
         """Until the time is over; 130 where it was broken off."""
         self.supervisor.start()
         began_s = time.monotonic()
         until_s = began_s + self.seconds
-        attacking = threading.Thread(target=lambda: asyncio.run(self._attack(until_s)), daemon=True)
+        attacking = threading.Thread(target=lambda: self._attack(until_s), daemon=True)
         attacking.start()
         try:
             return self.supervisor.watch(lambda: self._tick(began_s, until_s))
@@ -340,6 +365,29 @@ class Attack:
             attacking.join(30)
             self.supervisor.stop()
 
+    def _attack(self, until_s):
+        """One process of attackers after another."""
+        while not self.over.is_set() and time.monotonic() < until_s:
+            seconds = min(SHIFT_S, until_s - time.monotonic())
+            seed = self.seed + 4 * len(self.shifts)
+            command = [sys.executable, __file__, "--attackers", "--out", self.folder, "--target", self.target]
+            command += ["--seconds", str(seconds), "--seed", str(seed)]
+            self.shifts.append(dict.fromkeys(WATCHED, 0))
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            threading.Thread(target=self._ended_early, args=(process,), daemon=True).start()
+            for line in process.stdout:
+                self.shifts[-1] = json.loads(line)
+            words = process.stderr.read()
+            if process.wait() and not self.over.is_set():
+                self.broken.append(words[-2000:] or f"exit status {process.returncode}")
+                return
+
+    def _ended_early(self, process):
+        """End the attackers where all is over."""
+        self.over.wait()
+        if process.poll() is None:
+            process.terminate()
+
     def _tick(self, began_s, until_s):
         passed_s = time.monotonic() - began_s
         if passed_s >= LOOK_S * (len(self.rss) + 1):
@@ -348,19 +396,12 @@ class Attack:
                 memory = ", ".join(f"{who} {self.rss[-1][name]} MB" for who, name in WATCHED.items())
                 sent = sum(self.frames().values())
                 print(f"{passed_s / 60:.0f} min: {sent} frames; {memory}", file=sys.stderr, flush=True)
-            if memory_mb(os.getpid()) > MOST_OWN_MB:
-                print("the attacker itself has grown too large: the attack ends here", file=sys.stderr, flush=True)
-                raise TimeoutError
-        if time.monotonic() > until_s:
+        if time.monotonic() > until_s or self.broken:
             raise TimeoutError
 
     def frames(self):
         """Sent so far to each target."""
-        return {
-            "cloud": self.edge.sent["parent"],
-            "edge": self.ue.sent["parent"],
-            "ue": self.edge.sent["child"],
-        }
+        return {who: sum(shift[who] for shift in self.shifts) for who in WATCHED}
 
 
 def memory_mb(pid):
@@ -459,7 +500,11 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=Path, help="an empty folder; a temporary one otherwise")
+    parser.add_argument("--attackers", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.attackers:
+        asyncio.run(Attackers(asked.out, asked).attack())
+        return
     folder = asked.out or Path(tempfile.mkdtemp(prefix="hpfl-hostile-"))
     print(f"in {folder}", file=sys.stderr)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

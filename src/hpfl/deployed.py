@@ -200,9 +200,7 @@ def _run_id(out: Path) -> str:
 
 
 def _board(experiment: SharedWork, deployment: Deployment) -> Board:
-    config = experiment.config
-    ues = {f"ue-{number}": number for number in range(config.network.num_ues)}
-    return Board(deployment.cloud, edges=deployment.cloud.roster, ues=ues)
+    return Board(deployment.cloud, edges=deployment.cloud.roster, num_ues=experiment.config.network.num_ues)
 
 
 def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: Deployment) -> Subject:

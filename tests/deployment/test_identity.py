@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from deployment_nodes import Certificates, Nodes, audit_script, refused, until
 
+from hpfl.deployment import attaching
 from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.certificates import begin_rotation, finish_rotation, issue, load_authority, renew, revoke
 from hpfl.deployment.diagnosis import handshake_fault
+from hpfl.deployment.identity import OwnIdentity
+from hpfl.deployment.parent_proof import ParentProof, proof
 from hpfl.deployment.processes import run_edge, run_ue
 from hpfl.deployment.settings import EdgeNodeSettings, SettingsError, TlsSettings, UeNodeSettings
 
@@ -152,6 +155,67 @@ def test_a_revoked_ue_is_cut_off_and_refused_until_it_has_another_certificate(ru
     assert sorted(running.deployment.cloud.delivered[0].ues) == [0, 1]
 
 
+class Wary(Listed):
+    """Nodes whose UEs read the list too."""
+
+    def ue_settings(self, number, **where):
+        settings = super().ue_settings(number, **where)
+        settings.tls.revoked = str(self.certificates.folder / "revoked.pem")
+        return settings
+
+
+def test_a_ue_leaves_an_edge_whose_certificate_is_revoked_until_it_has_another(own, caplog):
+    caplog.set_level(logging.INFO, logger="hpfl.deployment")
+    with Wary(own, *SHAPE, tiny=True, timing=QUICK) as nodes:
+        nodes.start_all()
+        nodes.play(2)
+        assert there(nodes) == {"ue-0", "ue-1"}
+        assert not said(caplog, "parent refused")
+        revoke(load_authority(own.folder), ["edge-0"])
+        words = "the certificate of edge-0 has been revoked"
+        until(lambda: len([one for one in said(caplog, "parent refused") if one["reason"] == words]) >= 4)
+        assert not any(ue.up.link.is_welcome for ue in nodes.ues.values())  # they ask again, and believe it no more
+        issue(load_authority(own.folder), own.folder, "edge-0")
+        until(lambda: all(ue.up.link.is_welcome for ue in nodes.ues.values()))
+        nodes.play(1)
+        assert sorted(nodes.deployment.cloud.delivered[0].ues) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("shown", "reason"),
+    [
+        ("nothing", "proves no certificate"),
+        ("stolen", "has been revoked"),
+        ("another's", "shows a certificate whose key it does not have"),
+        ("for another", "shows a certificate whose key it does not have"),
+        ("its own", "shows a certificate that is not its own"),
+        ("garbage", "shows a certificate that is not its own"),
+    ],
+)
+def test_a_parent_is_believed_only_with_the_key_of_its_own_certificate_that_stands(own, shown, reason):
+    """Whoever has the stolen key of an edge plays it: what it can show and sign is not enough."""
+    stolen = OwnIdentity(own.tls("edge-0"))
+    tls = own.tls("ue-0").model_copy(update={"revoked": str(revoke(own.authority, ["edge-0"]))})
+    issue(own.authority, own.folder, "edge-0")
+    honest, other = OwnIdentity(own.tls("edge-0")), OwnIdentity(own.tls("edge-1"))
+    child = ParentProof(tls, child="ue-0", parent="edge-0")
+    challenge = child.challenge()
+    signed = proof(stolen, challenge, "ue-0")
+    welcome = {
+        "nothing": {"certificate": b"", "signature": b""},
+        "stolen": signed,
+        "another's": {**signed, "certificate": proof(honest, challenge, "ue-0")["certificate"]},
+        "for another": proof(honest, challenge, "ue-1"),
+        "its own": proof(other, challenge, "ue-0"),
+        "garbage": {"certificate": b"no certificate", "signature": b"none"},
+    }[shown]
+    with pytest.raises(ConnectionError, match=reason):
+        child.check(**welcome)
+    assert child.is_owed
+    child.check(**proof(honest, challenge, "ue-0"))
+    assert not child.is_owed
+
+
 def test_a_list_that_another_has_signed_revokes_nobody(running, tmp_path, caplog):
     foreign = Certificates(tmp_path / "foreign")
     foreign.tls("ue-1")
@@ -200,13 +264,14 @@ def lasting(own, name, seconds):
 
 
 @pytest.mark.parametrize("renewed", [False, True])
-def test_a_stream_ends_with_its_certificate(own, caplog, renewed):
+def test_a_stream_ends_with_its_certificate(own, caplog, renewed, monkeypatch):
+    monkeypatch.setattr(attaching, "_LONGEST_LOOK_S", 0.5)
     own.tls("ue-0")
-    lasting(own, "ue-0", 30 if renewed else 2)
     caplog.set_level(logging.INFO, logger="hpfl.deployment")
     with Nodes(own, *SHAPE, tiny=True, timing=QUICK) as nodes:
         nodes.start_cloud()
         nodes.start_edge(0)
+        lasting(own, "ue-0", 30 if renewed else 3)
         nodes.start_ue(0)
         until(lambda: there(nodes) == {"ue-0"})
         first = nodes.edges[0].ues.hub.children[0]

@@ -1,24 +1,20 @@
 """Whom a parent lets in: names on its roster, with a valid certificate of a trusted authority, not revoked."""
 
 import asyncio
-import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from cryptography import x509
 
-from hpfl.deployment.file_watch import LOOK_S, WatchedFiles
+from hpfl.deployment.file_watch import LOOK_S
 from hpfl.deployment.identity import ANNOUNCED_S, ExpiryNotices, OwnIdentity, seconds_left
-from hpfl.deployment.logs import log
+from hpfl.deployment.parent_proof import proof
 from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.revocations import RevocationList
 from hpfl.deployment.rosters import ChildRoster
 from hpfl.deployment.security import proven_name
-from hpfl.deployment.settings import SettingsError
-
-_LARGEST_LIST_BYTES = 16_000_000
 
 
 @dataclass(frozen=True)
@@ -60,9 +56,7 @@ class Admission:
     def __init__(self, roster: Mapping[str, int], own: OwnIdentity, revoked: str = "") -> None:
         self._roster = roster
         self._own = own
-        self._path = revoked
-        self._watched = WatchedFiles([revoked] if revoked else [])
-        self._revoked = revoked_serials(Path(revoked), own) if revoked else frozenset()
+        self._revoked = RevocationList(revoked, lambda: own.authorities)
         self._notices = ExpiryNotices()
 
     def proven(self, auth: Mapping[str, Sequence[bytes]]) -> ProvenChild:
@@ -89,13 +83,17 @@ class Admission:
             return f"{child.name!r} is no longer among this node's children"
         if self._roster[child.name] != child.number:
             return f"{child.name!r} sits at {self._roster[child.name]} now, and no longer at {child.number}"
-        if child.certificate.serial_number in self._revoked:
+        if self._revoked.has(child.certificate):
             return f"the certificate of {child.name!r} has been revoked"
         if seconds_left(child.certificate) < 0:
             return f"the certificate of {child.name!r} expired on {child.certificate.not_valid_after_utc:%d %B %Y}"
         if not self._own.vouches_for(child.certificate):
             return f"the certificate of {child.name!r} is of an authority that is no longer trusted"
         return ""
+
+    def proof(self, challenge: bytes, child: ProvenChild) -> dict[str, bytes]:
+        """What a welcome says of this parent's own certificate, where a child asks."""
+        return proof(self._own, challenge, child.name)
 
     def announce(self, child: ProvenChild) -> None:
         """Log, once a day, that a child's certificate is about to expire."""
@@ -104,7 +102,7 @@ class Admission:
     def has_changed(self) -> bool:
         """Look at all files; whether somebody who was admitted may have to go."""
         looked = (self._own.has_changed(), isinstance(self._roster, ChildRoster) and self._roster.has_changed())
-        return self._other_revocations() or any(looked)
+        return self._revoked.has_changed() or any(looked)
 
     async def watch_over(self, attached: Collection[AdmittedChild], expires: Any) -> None:
         """Shut out whoever may no longer be here, as soon as a file says so or a certificate has expired.
@@ -124,34 +122,8 @@ class Admission:
             expires.labels("children").set(least_s)
             await asyncio.sleep(LOOK_S)
 
-    def _other_revocations(self) -> bool:
-        if not self._path or not self._watched.have_changed():
-            return False
-        try:
-            self._revoked = revoked_serials(Path(self._path), self._own)
-        except SettingsError as error:
-            log("revocations not changed", level=logging.WARNING, reason=str(error))
-            return False
-        log("revocations changed", revoked=len(self._revoked))
-        return True
-
 
 def _end(child: AdmittedChild, why: str) -> None:
     if why and not child.shut_out:
         child.shut_out = True
         child.stream.end(why)
-
-
-def revoked_serials(path: Path, own: OwnIdentity) -> frozenset[int]:
-    """Serial numbers on a revocation list, which one of the trusted authorities must have signed."""
-    try:
-        if path.stat().st_size > _LARGEST_LIST_BYTES:
-            raise SettingsError(f"{path} has {path.stat().st_size} bytes; wanted at most {_LARGEST_LIST_BYTES}")
-        listed = x509.load_pem_x509_crl(path.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read ({error.strerror}); `hpfl certs revoke` makes it") from None
-    except ValueError:
-        raise SettingsError(f"{path} is not a revocation list; `hpfl certs revoke` makes one") from None
-    if not any(listed.is_signature_valid(one.public_key()) for one in own.authorities):  # type: ignore[arg-type]
-        raise SettingsError(f"{path} was not signed by an authority that this node trusts")
-    return frozenset(one.serial_number for one in listed)

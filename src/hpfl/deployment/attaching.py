@@ -23,8 +23,10 @@ from hpfl.rng import Streams
 _FIRST_RETRY_S = 0.2
 _RENEWED_S, _RENEWED_SHARE = 86_400.0, 0.1
 """How long before its certificate ends a node connects anew with the next: at most, and as a share of its life."""
+_LOOKS_WITHIN, _LONGEST_LOOK_S = 0.02, 2.0
+"""How often it looks for the next: so many shares of that time, and at least so often."""
 _GROWTH = 1.6
-_QUICK_S, _QUICK_RETRY_S = 60.0, 1.0
+_QUICK_S, _QUICK_RETRY_S = 60.0, 0.5
 """A parent that is started again is found soon: for the first minute pauses do not grow beyond this."""
 _MOST_GROWTHS = 30  # far beyond any pause; a parent may be away for days
 _SETTLED = 10
@@ -114,6 +116,7 @@ async def _renewed(own: OwnIdentity, stream: TierStream) -> None:
     shown = own.certificate
     lifetime = shown.not_valid_after_utc - shown.not_valid_before_utc
     margin_s = min(_RENEWED_S, _RENEWED_SHARE * lifetime.total_seconds())
+    look_s = min(max(_LOOKS_WITHIN * margin_s, LOOK_S), _LONGEST_LOOK_S)
     while True:
         own.announce()
         own.has_changed()
@@ -122,7 +125,7 @@ async def _renewed(own: OwnIdentity, stream: TierStream) -> None:
             log("connecting anew with another certificate")
             stream.end()
             return
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(look_s)
 
 
 async def _diagnosed(settings: NodeSettings, address: str, parent: str) -> None:

@@ -13,6 +13,7 @@ from hpfl.deployment.model_steps import ModelStep, StepReader
 from hpfl.deployment.named_model import NamedModel, model_of, sound
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent_link import ParentLink
+from hpfl.deployment.parent_proof import ParentProof
 from hpfl.deployment.refusal import RULES, RefusedError
 from hpfl.deployment.settings import EdgeNodeSettings, UeNodeSettings
 from hpfl.deployment.stream import TierStream
@@ -77,6 +78,7 @@ class ChildSide:
         parent: str,
     ) -> None:
         self.link = ParentLink(settings.name, parent)
+        self._proof = ParentProof(settings.tls, child=settings.name, parent=parent)
         self.computing = Computing(self.link, work.sketched)
         self.uploads = Uploads(self.link, work.upload, self.computing.forget)
         self._settings = settings
@@ -103,12 +105,14 @@ class ChildSide:
 
     async def _session(self, stream: TierStream) -> bool:
         self.link.stream = stream
+        self.link.background.start("parent", self._proof.watch(stream))
         try:
             await stream.send(self._hello())
             self._work.attached()
             await stream.listen(self._expects, self._handle, noted)
         finally:
             self.link.stream, self.link.is_welcome = None, False
+            self.link.background.cancel("parent")
             self.uploads.cancel()
             self.computing.wait_no_more()
         return self._done
@@ -120,6 +124,7 @@ class ChildSide:
             num_samples=self._work.num_samples,
             holds=held is not None,
             sketch=None if held is None else held.sketch,
+            challenge=self._proof.challenge(),
         )
         return encode(Tag(node=self._settings.name) if held is None else held.tag, hello=hello)
 
@@ -138,11 +143,14 @@ class ChildSide:
         return self._reader.expected(tag, begin)
 
     def _handle(self, tag: Tag, content: Any) -> None:
-        if isinstance(content, Arrival):
-            self._take_model(tag, content)
-            return
-        match content.WhichOneof("body"):
+        kind = "vector" if isinstance(content, Arrival) else content.WhichOneof("body")
+        if self._proof.is_owed and kind != "welcome":
+            raise RefusedError("unexpected", f"a {kind} came before the parent's proof of its certificate")
+        match kind:
+            case "vector":
+                self._take_model(tag, content)
             case "welcome":
+                self._proof.check(content.welcome.certificate, content.welcome.signature)
                 self.link.is_welcome = True
             case "order":
                 self._ordered(tag, content.order)

@@ -14,6 +14,7 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import edge_roster, ue_slots
 from hpfl.deployment.orders import planned_s_of
 from hpfl.deployment.parent import ParentSide
@@ -49,6 +50,10 @@ class Cloud:
     def delivered(self) -> Mapping[int, Delivered]:
         """The updates of the newest round in the order of arrival."""
         return self._ways.delivered
+
+    def ue_name(self, number: int) -> str:
+        """What a UE's edge calls it."""
+        return self._ways.ue_names.get(number) or default_name(number)
 
     async def start(self) -> int:
         """Listen for edges; the port."""

@@ -120,6 +120,7 @@ class Edge:
             samples=each,
             took_s=max(sketch.took_s for sketch in sketches.values()),
             noise=numbers(noise),
+            name=self.ues.other_names(sketches),
         )
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:

@@ -1,6 +1,6 @@
 """An edge's UEs through one round: sends them models, waits for sketches, collects updates into one mean."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.hub import Child
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import ue_roster
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.settings import EdgeNodeSettings
@@ -78,6 +79,12 @@ class EdgeUes:
                 self.told_vacant = False  # the sketch says so
                 return self.ways.trusted(held)
 
+    def other_names(self, ues: Collection[int]) -> list[str]:
+        """The names of some UEs on this edge's roster; none where all are called as numbers have it, `ue-7`."""
+        name_of = {number: name for name, number in self.side.roster.items()}
+        names = [name_of.get(ue, default_name(ue)) for ue in ues]
+        return [] if names == [default_name(ue) for ue in ues] else names
+
     def _is_vacant(self) -> bool:
         """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""
         side = self.side
@@ -101,7 +108,10 @@ class EdgeUes:
         if not there:
             return only is not None
         if len(gathering.held) + len(gathering.failed) < self.side.attendance.quorum_of(len(there)):
-            return False  # said of a thousand UEs without looking at each
+            return False  # said of a thousand UEs without looking at each, as below
+        awaited = self.side.sketches.awaited()
+        if awaited in there and awaited not in gathering.held and awaited not in gathering.failed:
+            return False
         heard = there & (gathering.held.keys() | gathering.failed)
         owing = there - heard
         if not heard or (only is None and self.side.opening.is_early()):

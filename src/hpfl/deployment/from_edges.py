@@ -14,6 +14,7 @@ from hpfl.deployment.deliveries import Delivered, Held, delivered_of
 from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_names import NODE_NAME
 from hpfl.deployment.norm_bound import FAR, NormBound, scale_of
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
@@ -23,13 +24,15 @@ from hpfl.deployment.wire import Arrival, VectorSpec
 class FromEdges:
     """The cloud's own ways with its children; `delivered` are this round's updates in the order of arrival.
 
-    `coding` is the entry of the menu of codings that edges were ordered to send by.
+    `coding` is the entry of the menu of codings that edges were ordered to send by; `ue_names` is what edges call UEs
+    that bear other names than numbers have it.
     """
 
     children_are = "edges"
 
     def __init__(self, experiment: SharedWork, ues_of: Sequence[Collection[int]]) -> None:
         self.delivered: dict[int, Delivered] = {}
+        self.ue_names: dict[int, str] = {}
         self.coding = 0
         self._experiment = experiment
         self._ues_of = ues_of
@@ -58,7 +61,7 @@ class FromEdges:
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch for UEs of this edge."""
         work, bounds = self._experiment, self._experiment.bounds
-        return check_edge_sketch(
+        checked = check_edge_sketch(
             child.number,
             sketch,
             width=work.sketch_width,
@@ -67,6 +70,16 @@ class FromEdges:
             most_samples=bounds.num_samples,
             codings=len(work.foretold),
         )
+        self._note_names(checked, sketch.name)
+        return checked
+
+    def _note_names(self, checked: CheckedSketch, names: Sequence[str]) -> None:
+        """Take note of what an edge calls its UEs; for show alone, and no more than a name each."""
+        ues = checked.ues.tolist()
+        for ue in ues:
+            self.ue_names.pop(ue, None)
+        if len(names) == len(ues):
+            self.ue_names |= {ue: name for ue, name in zip(ues, names, strict=True) if NODE_NAME.fullmatch(name)}
 
     def trusted(self, held: Mapping[int, Held]) -> dict[int, Held]:
         """What edges hold as it counts beside each other: none far above the others, samples up to a share."""

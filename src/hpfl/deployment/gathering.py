@@ -42,11 +42,15 @@ class Gathering:
         allowed = self.allowed.get(number)
         return self.is_current(tag) or (allowed is not None and tag.about_same_model(allowed))
 
+    def holds(self, number: int, tag: Tag) -> bool:
+        """Whether a child's sketch about the model of a tag is here."""
+        return number in self.held and self.held[number].tag.about_same_model(tag)
+
     def check(self, number: int, tag: Tag) -> None:
         """Refuse sketches nobody waits for, second ones, and those about another model."""
         if self.tag is None:
             raise RefusedError("unexpected", "a sketch came that nobody asked for")
-        if number in self.held and self.held[number].tag.about_same_model(tag):
+        if self.holds(number, tag):
             raise RefusedError("repeated", f"a second sketch of child {number} came")
         if not self.counts(number, tag):
             check_same_model(tag, self.tag)

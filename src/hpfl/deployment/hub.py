@@ -27,13 +27,11 @@ from hpfl.deployment.stream import TierStream, go_on
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
 
-_GRACE_S = 0.1
-_PASSING = 64
-"""Streams at once of those who are turned away."""
+_GRACE_S, _PASSING = 0.1, 64
+"""How long streams may take to end, and how many there are at once of those who are turned away."""
 _FAREWELLS, _FAREWELL_S = 4, 0.75
 _REFUSED_FOR_GOOD = frozenset({"identity", "version", "configuration", "samples"})
 """Rules by which a greeting would be refused again, however often it came."""
-
 
 Ended = tuple[grpc.StatusCode, str]
 """How a stream has ended, and why."""
@@ -41,7 +39,10 @@ Ended = tuple[grpc.StatusCode, str]
 
 @dataclass(eq=False)
 class Child:
-    """One attached stream and who is at its other end; the `model` it holds, handed to it at `handed_s`."""
+    """One attached stream and who is at its other end; the `model` it holds, handed to it at `handed_s`.
+
+    It `may_repeat` a sketch that it was asked for again before it came.
+    """
 
     proven: ProvenChild
     hello: Any
@@ -49,6 +50,7 @@ class Child:
     shut_out: bool = False
     refusals: int = 0
     asked_again: bool = False
+    may_repeat: bool = False
     model: bytes = b""
     handed_s: float = 0.0
 
@@ -222,7 +224,8 @@ class Hub:
         self._retire(child)
         answer = self._parent.greet(child, tag)
         child.hello = remembered(frame.hello)
-        return child, encode(answer, welcome=pb.Welcome(keeps=answer.about_same_model(tag) and frame.hello.holds))
+        keeps, proof = answer.about_same_model(tag) and frame.hello.holds, frame.hello.challenge
+        return child, encode(answer, welcome=pb.Welcome(keeps=keeps, **self._admission.proof(proof, proven)))
 
     def _retire(self, child: Child) -> None:
         """A child that comes anew has lost its old stream, whatever that stream believes."""

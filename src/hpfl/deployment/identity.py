@@ -2,6 +2,7 @@
 
 import datetime
 import logging
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -115,6 +116,14 @@ def is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
+
+
+def certificates_in(path: str) -> list[x509.Certificate]:
+    """Those in a file, such as the authorities that a node trusts."""
+    try:
+        return _loaded(Path(path).read_bytes(), path)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read ({error.strerror})") from None
 
 
 def _checked(files: TlsFiles, tls: TlsSettings) -> tuple[x509.Certificate, list[x509.Certificate]]:

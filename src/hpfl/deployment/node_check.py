@@ -17,6 +17,7 @@ from hpfl.deployment.node_parts import edge_roster, ue_roster
 from hpfl.deployment.open_files import KEPT_FILES
 from hpfl.deployment.own_data import own_data
 from hpfl.deployment.parent_check import checked_parent
+from hpfl.deployment.revocations import revoked_serials
 from hpfl.deployment.security import read_files
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, SettingsError, UeNodeSettings
 
@@ -98,7 +99,10 @@ def _certificate(settings: NodeSettings) -> str:
     serves, connects = not isinstance(settings, UeNodeSettings), not isinstance(settings, CloudNodeSettings)
     own = check_own_certificate(settings, serves=serves, connects=connects)
     soon = "; renew it soon" if own.left_s < ANNOUNCED_S else ""
-    return f"{settings.name}, by the authority that is trusted here, for {own.left_s / 86_400:.0f} more days{soon}"
+    listed = len(revoked_serials(Path(settings.tls.revoked), own.authorities)) if settings.tls.revoked else 0
+    revoked = f"; {listed} revoked by {settings.tls.revoked}" if settings.tls.revoked else ""
+    days = f"{own.left_s / 86_400:.0f} more days"
+    return f"{settings.name}, by the authority that is trusted here, for {days}{soon}{revoked}"
 
 
 def _experiment(settings: NodeSettings, found: _Found) -> str:

@@ -10,6 +10,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.assembly import BitsOnAir, SampleCost, fleet_spec, sample_cost, task_of, touched_samples
 from hpfl.config import Experiment
 from hpfl.data.sources import described
+from hpfl.deployment.node_names import default_name
 from hpfl.deployment.rosters import ChildRoster
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, NodeSettings, SettingsError
 from hpfl.deployment.wire import VectorSpec
@@ -66,7 +67,7 @@ def edge_roster(settings: CloudNodeSettings, config: Experiment) -> ChildRoster:
 def ue_roster(settings: EdgeNodeSettings, config: Experiment) -> ChildRoster:
     """Names of one edge's children by their number among all UEs."""
     slots = ue_slots(config, settings.number)
-    names = settings.ues or ([] if settings.ues_file else [f"ue-{i}" for i in slots])
+    names = settings.ues or ([] if settings.ues_file else [default_name(i) for i in slots])
     return ChildRoster(slots, names, what="ues", file=settings.ues_file)
 
 

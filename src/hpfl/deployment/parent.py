@@ -224,13 +224,17 @@ class ParentSide:
         match kind:
             case "sketch":
                 check_speaker(tag, name=child.name, run=self.run)
+                if child.may_repeat and self.gathering.holds(child.number, tag):  # its answer to a second question
+                    child.may_repeat = False
+                    return
                 if child.number not in self.gathering.vacant:  # it has waited itself
                     self.sketches.heard(child.number)
                 self.gathering.check(child.number, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
                     sketch = believed(self._ways.checked, child, frame.sketch, self.learnt)
                 self.gathering.take(child.number, Held(tag, sketch))
-                child.asked_again, child.model = False, model_of(tag) or child.model
+                child.may_repeat, child.asked_again = child.asked_again, False
+                child.model = model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
                 self.evaluating.take(tag, child.number, frame.figures, allowed=allowed)

@@ -84,12 +84,16 @@ class RollCall:
         """Whether nobody who owes an answer, of `count` who were asked, is worth waiting for any longer."""
         if count - len(owing) < self._attendance.quorum_of(count):
             return not count
-        now_s = self._attendance.clock()
-        last = self._worth
-        if last is not None and last in owing and self._is_worth(last, now_s):  # the others need not be looked at
+        if self.awaited() in owing:  # the others need not be looked at
             return False
+        now_s = self._attendance.clock()
         self._worth = next((number for number in owing if self._is_worth(number, now_s)), None)
         return self._worth is None
+
+    def awaited(self) -> int | None:
+        """The child that was found worth waiting for last, if it still is; it may have answered meanwhile."""
+        last = self._worth
+        return last if last is not None and self._is_worth(last, self._attendance.clock()) else None
 
     def _is_worth(self, number: int, now_s: float) -> bool:
         """Whether a child is worth waiting for."""

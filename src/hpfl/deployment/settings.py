@@ -24,7 +24,7 @@ class TlsSettings(Section):
     ca: str = key("ca.pem", "certificate of the authority all nodes trust")
     certificate: str = key("node.pem", "this node's certificate")
     private_key: str = key("node.key", "its private key, readable by its owner alone")
-    revoked: str = key("", "list of revoked certificates, for parents; read again whenever it changes; empty for none")
+    revoked: str = key("", "list of revoked certificates; read again whenever it changes; empty for none")
 
 
 class LimitSettings(Section):

@@ -42,10 +42,10 @@ class BoardRow:
 class Board(Watcher):
     """Collects rows from the cloud and, while it is open, writes them to `status.json` a few times a second."""
 
-    def __init__(self, cloud: Cloud, *, edges: Mapping[str, int], ues: Mapping[str, int]) -> None:
+    def __init__(self, cloud: Cloud, *, edges: Mapping[str, int], num_ues: int) -> None:
         self._cloud = cloud
         self._edges = edges
-        self._ues = ues
+        self._num_ues = num_ues
         self._latest: Timing | None = None
         self._seconds: dict[str, tuple[float, float]] = {}
         self._delivered: dict[int, int] = {}
@@ -87,7 +87,7 @@ class Board(Watcher):
             refused=total_of(self._cloud.metrics.refused),
             misses=total_of(self._cloud.metrics.misses),
         )
-        return [first, *map(self._edge_row, self._edges), *map(self._ue_row, self._ues)]
+        return [first, *map(self._edge_row, self._edges), *self._ue_rows()]
 
     def _edge_row(self, name: str) -> BoardRow:
         number = self._edges[name]
@@ -104,14 +104,17 @@ class Board(Watcher):
             refused=child.refusals if child else 0,
         )
 
-    def _ue_row(self, name: str) -> BoardRow:
-        number = self._ues[name]
-        held = next((h for h in self._cloud.held.values() if number in h.sketch.ues), None)
+    def _ue_rows(self) -> list[BoardRow]:
+        """All UEs, under the names that their edges say."""
+        round_of = {ue: held.tag.base_round for held in self._cloud.held.values() for ue in held.sketch.ues.tolist()}
+        return [self._ue_row(number, round_of.get(number)) for number in range(self._num_ues)]
+
+    def _ue_row(self, number: int, base_round: int | None) -> BoardRow:
         planned_s, measured_s = self._seconds.get(f"ue {number}", (None, None))
         return BoardRow(
-            node=name,
-            state="ready" if held else "computing",
-            round=held.tag.base_round if held else None,
+            node=self._cloud.ue_name(number),
+            state="computing" if base_round is None else "ready",
+            round=base_round,
             planned_s=planned_s,
             measured_s=measured_s,
             received_bytes=self._delivered.get(number, 0),
