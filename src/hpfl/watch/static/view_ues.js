@@ -1,7 +1,7 @@
 // UEs as a distribution: the worst tenth marked, and one of them picked.
 
 import { choice, fillChoice, fillTable, make, say } from "./dom.js";
-import { axisLabel, labelOf, show, tick, ticks, unitOf } from "./format.js";
+import { axisLabel, digits, labelOf, show, tick, ticks, unitOf } from "./format.js";
 import { rangeOf, scalesOf } from "./linechart.js";
 import { keyOf } from "./legend.js";
 import { Panel } from "./panel.js";
@@ -32,7 +32,7 @@ export function createUes() {
   panel.body.before(keyOf([{ label: "UEs", colour: "access", hatch: null }, { label: "worst tenth", colour: "backhaul", hatch: "rising" }]));
   panel.root.classList.add("wide");
   const root = make("div", {}, bar, make("div", { class: "grid" }, panel.root, picked, round.root));
-  return { root, draw: () => drawUes({ view, live, panel, round, metric, pick, list, card, picked }) };
+  return { root, draw: () => drawUes({ view, live, panel, round, bar, metric, pick, list, card, picked }) };
 }
 
 function drawUes(parts) {
@@ -41,7 +41,8 @@ function drawUes(parts) {
   const answer = shelf.get(`api/runs/${currentRun()?.id}/ues`);
   if (answer === undefined) return;
   const names = Object.keys(answer.columns ?? answer.histograms ?? {}).filter((name) => !NOT_METRICS.includes(name));
-  if (!names.length) return void panel.setEmpty(answer.error ?? "A run writes the table of its UEs at its end.");
+  parts.picked.hidden = parts.bar.hidden = !names.length;
+  if (!names.length) return void panel.setEmpty("A run writes the table of its UEs at its end: they can be picked then.");
   panel.setEmpty("");
   const name = names.includes(setting("metric")) ? setting("metric") : names.includes("personalised_accuracy") ? "personalised_accuracy" : names[0];
   fillChoice(metric.select, names.map((one) => [one, labelOf(one)]), name);
@@ -61,7 +62,7 @@ function drawRoundUes({ live, round }) {
   if (!bins) return;
   const key = `${currentRun().id}/${details.record.round}`;
   Object.assign(live, { bins, metric: bins.metric, said: key });
-  round.say(`Round ${details.record.round}: ${labelOf(bins.metric)} of ${bins.counts.reduce((sum, one) => sum + one, 0)} UEs that were called`);
+  round.say(`Round ${details.record.round}: ${labelOf(bins.metric)} of ${digits(bins.counts.reduce((sum, one) => sum + one, 0))} UEs that were called`);
   round.draw(key);
 }
 
@@ -88,7 +89,7 @@ function quantile(sorted, place) {
 
 function describeUes({ worst, metric }, answer) {
   const tail = worst ? ` The worst tenth is ${worst.side === "low" ? "at or below" : "at or above"} ${show(worst.value, unitOf(metric))}.` : "";
-  return `${answer.count} UEs.${tail} Click a bar to see whose it is.${answer.sampled ? " There are too many UEs to list; pick one by its number." : ""}`;
+  return `${digits(answer.count)} UEs.${tail} Click a bar to see whose it is.${answer.sampled ? " There are too many UEs to list; pick one by its number." : ""}`;
 }
 
 function binScales(size, bins) {
@@ -138,7 +139,7 @@ function hitBins(x, size, view) {
   const k = binAt(x, size, view);
   if (k < 0) return null;
   const unit = unitOf(view.metric);
-  return [`${show(view.bins.edges[k], unit)} to ${show(view.bins.edges[k + 1], unit)}`, `${view.bins.counts[k]} UEs`];
+  return [`${show(view.bins.edges[k], unit)} to ${show(view.bins.edges[k + 1], unit)}`, `${digits(view.bins.counts[k])} UEs`];
 }
 
 /** Lists the UEs of a bar, and picks the first. */
