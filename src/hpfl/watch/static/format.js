@@ -35,6 +35,11 @@ const KNOWN = {
   max_staleness: ["largest staleness", "rounds"],
   mean_staleness: ["mean staleness", "rounds"],
 };
+/** Calls the clock what it is: of runs of which some are deployed it is not simulated. */
+export function nameClock(deployed) {
+  KNOWN.time_s[0] = deployed ? "time" : "simulated time";
+}
+
 const UNITS = [["_s", "s"], ["_hz", "Hz"], ["_j", "J"], ["_bits", "bit"], ["_db", "dB"], ["_w", "W"], ["accuracy", "%"]];
 
 /** The unit of a column; "%" stands for a share of 1. */

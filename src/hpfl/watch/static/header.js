@@ -13,8 +13,8 @@ import { colours, isDark, switchTheme } from "./theme.js";
 const STATES = { running: ["▶", "running"], done: ["✓", "done"], stopped: ["■", "stopped"], waiting: ["…", "waiting"] };
 const FACTS = [
   ["round", "round"], ["time_s", "clock"], ["latency_s", "round took"], ["personalised_accuracy", "accuracy"],
-  ["personalised_accuracy_p10", "worst tenth"], ["num_scheduled", "edges scheduled"], ["num_aggregated", "updates in"],
-  ["max_staleness", "staleness"], ["bandwidth_used_hz", "bandwidth"], ["energy_j", "energy of UEs"],
+  ["personalised_accuracy_p10", "worst tenth"], ["num_scheduled", "scheduled"], ["num_aggregated", "updates in"],
+  ["max_staleness", "staleness"], ["bandwidth_used_hz", "bandwidth"], ["energy_j", "UEs' energy"],
 ];
 
 /** Fills the header; the answer draws it again. */

@@ -3,6 +3,7 @@
 import { Shelf, roundPath } from "./cache.js";
 import { Columns } from "./columns.js";
 import { ask, listen } from "./data.js";
+import { nameClock } from "./format.js";
 import { choose, setting } from "./state.js";
 
 export const session = { runs: [], version: "", live: false, connected: false, columns: new Map(), problem: "" };
@@ -69,6 +70,7 @@ export function currentDetails() {
 export async function load() {
   const answer = await ask("api/runs");
   Object.assign(session, { runs: answer.runs, version: answer.version, live: answer.live });
+  nameClock(session.runs.some((run) => run.kind === "deployed"));
   await Promise.all(session.runs.map(loadColumns));
   redraw();
 }

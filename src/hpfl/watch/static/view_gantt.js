@@ -1,7 +1,7 @@
 // What every edge did, and what became of its updates, in some rounds around the one at hand.
 
 import { choice, make } from "./dom.js";
-import { show, tick, ticks } from "./format.js";
+import { axisLabel, show, tick, ticks } from "./format.js";
 import { roundPath } from "./cache.js";
 import { carriedRounds, isExported } from "./data.js";
 import { keyOf } from "./legend.js";
@@ -138,7 +138,7 @@ function paintGantt(painter, size, ink, view) {
   for (const value of ticks(...view.span, scales.width / 100)) {
     painter.text(scales.across(value), margin.top + height + 13, tick(value), { fill: ink.soft, size: 11, anchor: "middle" });
   }
-  painter.text(margin.left + scales.width, margin.top + height + 29, "simulated time (s)", { fill: ink.soft, size: 11, anchor: "end" });
+  painter.text(margin.left + scales.width, margin.top + height + 29, axisLabel("time_s"), { fill: ink.soft, size: 11, anchor: "end" });
 }
 
 function paintRounds(painter, scales, ink, view) {

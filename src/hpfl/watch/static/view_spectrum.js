@@ -1,7 +1,7 @@
 // The spectrum of the round at hand: who holds which Hz from when to when, and which links set the round's length.
 
 import { make } from "./dom.js";
-import { digits, show, tick, ticks } from "./format.js";
+import { axisLabel, digits, show, tick, ticks } from "./format.js";
 import { keyOf } from "./legend.js";
 import { scalesOf } from "./linechart.js";
 import { widthOf } from "./painter.js";
@@ -120,7 +120,7 @@ function paintFrame(painter, scales, ink, view) {
   for (const value of ticks(...view.span, width / 100)) {
     painter.text(scales.across(value), bottom + 13, tick(value), { fill: ink.soft, size: 11, anchor: "middle" });
   }
-  painter.text(margin.left + width, bottom + 29, "simulated time (s)", { fill: ink.soft, size: 11, anchor: "end" });
+  painter.text(margin.left + width, bottom + 29, axisLabel("time_s"), { fill: ink.soft, size: 11, anchor: "end" });
   painter.text(14, margin.top - 12, "Hz", { fill: ink.soft, size: 11 });
   for (const phase of view.phases) {
     const [from, to] = [scales.across(phase.start_s), scales.across(phase.end_s)];

@@ -68,7 +68,11 @@ function drawRoundUes({ live, round }) {
 
 /** Bins of a metric, where the worst tenth ends, and the value of the picked UE. */
 function distribution(answer, name) {
-  if (!answer.columns) return { bins: answer.histograms[name], values: null, own: null, worst: null };
+  const bad = /accuracy|r2|score/.test(name) ? "low" : "high";
+  if (!answer.columns) {
+    const bins = answer.histograms[name];
+    return { bins, values: null, own: null, worst: { side: bad, value: bad === "low" ? bins.p10 : bins.p90 } };
+  }
   const values = answer.columns[name];
   const known = values.filter((value) => typeof value === "number").sort((a, b) => a - b);
   const [low, high] = rangeOf([known]);
@@ -76,7 +80,6 @@ function distribution(answer, name) {
   const counts = new Array(BINS).fill(0);
   for (const value of known) counts[Math.min(BINS - 1, Math.floor((value - low) / width))]++;
   const index = answer.columns.ue.indexOf(Number.parseInt(setting("ue"), 10));
-  const bad = /accuracy|r2|score/.test(name) ? "low" : "high";
   const place = bad === "low" ? 0.1 * (known.length - 1) : 0.9 * (known.length - 1);
   const worst = known.length > 9 ? { side: bad, value: quantile(known, place) } : null;
   return { bins: { edges: Array.from({ length: BINS + 1 }, (_, k) => low + k * width), counts }, values, worst, own: index < 0 ? null : values[index], index };
@@ -87,9 +90,11 @@ function quantile(sorted, place) {
   return sorted[below] + (place - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
 }
 
-function describeUes({ worst, metric }, answer) {
+function describeUes({ bins, values, worst, metric }, answer) {
+  const known = bins.counts.reduce((sum, one) => sum + one, 0);
+  const some = known < answer.count ? ` ${digits(known)} of them have this figure.` : "";
   const tail = worst ? ` The worst tenth is ${worst.side === "low" ? "at or below" : "at or above"} ${show(worst.value, unitOf(metric))}.` : "";
-  return `${digits(answer.count)} UEs.${tail} Click a bar to see whose it is.${answer.sampled ? " There are too many UEs to list; pick one by its number." : ""}`;
+  return `${digits(answer.count)} UEs.${some}${tail} ${values ? "Click a bar to see whose it is." : "There are too many to list; pick one by its number."}`;
 }
 
 function binScales(size, bins) {
@@ -156,7 +161,7 @@ function drawPicked({ view, list, card, picked }, answer) {
   const [number, note] = [setting("ue"), picked.querySelector(".note")];
   const whole = answer.columns ? null : number === "" ? undefined : shelf.get(`api/runs/${currentRun().id}/ues?ue=${Number.parseInt(number, 10)}`);
   const row = whole ?? (answer.columns && view.index >= 0 ? Object.fromEntries(Object.entries(answer.columns).map(([name, values]) => [name, values[view.index]])) : null);
-  say(note, number === "" ? "None yet: click a bar, a point of the map, or type a number." : row && !row.error ? `UE ${number}` : `There is no UE ${number} here.`);
+  say(note, number === "" ? `None yet: ${answer.columns ? "click a bar, a point of the map, or " : ""}type a number.` : row && !row.error ? `UE ${number}` : `There is no UE ${number} here.`);
   const key = `${view.said}/${row ? "there" : ""}/${view.listed?.join() ?? ""}`;
   if (card.dataset.key === key) return;
   card.dataset.key = key;
