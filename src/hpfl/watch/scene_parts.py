@@ -13,7 +13,9 @@ MOST_ROUNDS = 1_000
 _MOST_BYTES = 1 << 28
 
 
-def shown_rounds(run: WatchedRun, first: int | None, last: int | None, most: int = MOST_ROUNDS) -> tuple[list[int], int]:
+def shown_rounds(
+    run: WatchedRun, first: int | None, last: int | None, most: int = MOST_ROUNDS
+) -> tuple[list[int], int]:
     """At most about `most` rounds of a stretch, both ends among them, and the step from one to the next."""
     count = len(run.rounds)
     start, end = max(first or 1, 1), min(last or count, count)
