@@ -47,6 +47,9 @@ SCRUB = """([frames, how]) => new Promise((done) => {
   const slider = document.getElementById("round");
   const began = performance.now();
   const last = Number(slider.max);
+  let pictures = 0;
+  const notes = new MutationObserver(() => pictures++);
+  notes.observe(document.getElementById("view"), { childList: true, characterData: true, subtree: true });
   const places = {
     "by a round": (at) => last / 2 + (at % 80 < 40 ? at % 80 : 80 - (at % 80)),
     "by jumps": (at) => 1 + ((at * 397) % last),
@@ -57,7 +60,11 @@ SCRUB = """([frames, how]) => new Promise((done) => {
     slider.value = places[how](left);
     slider.dispatchEvent(new Event("input"));
     if (--left) requestAnimationFrame(step);
-    else done(1000 * frames / (performance.now() - began));
+    else {
+      notes.disconnect();
+      const perSecond = (count) => 1000 * count / (performance.now() - began);
+      done({ frames_per_s: perSecond(frames), changes_per_s: perSecond(pictures) });
+    }
   };
   requestAnimationFrame(step);
 })"""
@@ -129,12 +136,12 @@ def scrubbing(browser: Browser, address: str, view: str, how: str) -> dict[str, 
     """
     page = opened(browser, f"{address}#view={view}&round=500")
     page.wait_for_timeout(1500)
-    page.evaluate(SCRUB, [160, how])
+    page.evaluate(SCRUB, [80, how])
     browser.start_tracing(page=page, categories=["devtools.timeline"])
-    rate = page.evaluate(SCRUB, [300, how])
+    rates = page.evaluate(SCRUB, [200, how])
     frames = scripts_of_frames(browser.stop_tracing())
     page.close()
-    return {"value": float(np.percentile(frames, 95)), "median_ms": float(np.median(frames)), "frames_per_s": rate}
+    return {"value": float(np.percentile(frames, 95)), "median_ms": float(np.median(frames)), **rates}
 
 
 def new_rounds(browser: Browser, run: SyntheticRun, address: str) -> list[float]:

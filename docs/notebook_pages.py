@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import html
+import logging
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,13 @@ import nbformat
 from myst_parser.parsers.sphinx_ import MystParser
 from nbclient import NotebookClient
 from sphinx.application import Sphinx
-from sphinx.util import logging
+from sphinx.util import logging as sphinx_logging
 
 DOCS = Path(__file__).parent
 CODE, KEPT = DOCS.parent / "src" / "hpfl", DOCS / "_build" / "notebooks"
 LONGEST_S = 600
-_log = logging.getLogger(__name__)
+_log = sphinx_logging.getLogger(__name__)
+_QUIET = logging.Logger("notebooks", logging.ERROR)
 
 
 class NotebookParser(MystParser):
@@ -38,7 +41,8 @@ def executed(source: str, name: str) -> Any:
     _log.info("executing %s", name)
     notebook = nbformat.reads(source, as_version=4)
     KEPT.mkdir(parents=True, exist_ok=True)
-    NotebookClient(notebook, timeout=LONGEST_S, resources={"metadata": {"path": str(KEPT)}}).execute()
+    client = NotebookClient(notebook, timeout=LONGEST_S, resources={"metadata": {"path": str(KEPT)}}, log=_QUIET)
+    client.execute(stderr=subprocess.DEVNULL)  # the kernel's own remarks; what cells say there is an output
     for old in KEPT.glob(f"{Path(name).stem}-????????????????.ipynb"):
         old.unlink()
     nbformat.write(notebook, kept)

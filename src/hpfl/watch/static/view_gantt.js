@@ -2,19 +2,20 @@
 
 import { choice, make } from "./dom.js";
 import { axisLabel, show, tick, ticks } from "./format.js";
-import { roundPath } from "./cache.js";
+import { Shelf, roundPath } from "./cache.js";
 import { carriedRounds, isExported } from "./data.js";
 import { keyOf } from "./legend.js";
 import { scalesOf } from "./linechart.js";
 import { OUTCOMES, PHASES } from "./palette.js";
 import { marker } from "./painter.js";
 import { Panel } from "./panel.js";
-import { currentRound, currentRun, lastRound, session, shelf } from "./session.js";
+import { currentRound, currentRun, lastRound, redraw, session, shelf } from "./session.js";
 import { choose, setting } from "./state.js";
 
 const CHUNK = 8;
 const ROWS_AT_ONCE = 15_000;
 const ROWS_OF_EDGE = 6;
+const stretches = new Shelf(48, () => redraw(), { lanes: 2, restMs: 60 });
 const NAMES = Object.keys(PHASES);
 
 export function createGantt() {
@@ -39,7 +40,7 @@ function drawGantt(panel, view, widths) {
   const count = Math.max(1, Number.parseInt(setting("window"), 10) || 5);
   const from = Math.max(1, Math.min(round - Math.floor(count / 2), last - count + 1));
   const to = Math.min(last, from + count - 1);
-  const answers = isExported() ? carriedRows(run.id, from, to) : chunksOf(run, from, to, last).map((path) => shelf.get(path));
+  const answers = isExported() ? carriedRows(run.id, from, to) : chunksOf(run, from, to, last);
   if (answers.some((answer) => answer === undefined)) return view.said ? panel.draw(view.said) : panel.say("Reading …");
   const broken = answers.find((answer) => answer.error);
   if (broken || !answers.some((answer) => answer.edge?.length)) return panel.setEmpty(broken?.error ?? "This run did not record a timeline.");
@@ -57,16 +58,17 @@ function carriedRows(id, from, to) {
   return details.map((one) => (one === undefined ? undefined : (one.gantt ?? { edge: [] })));
 }
 
-/** Paths of the stretches that hold rounds, short ones where there are many edges; neighbours are asked for ahead. */
+/** The stretches that hold rounds, short ones where there are many edges; once they are here, neighbours are asked for ahead. */
 function chunksOf({ id, num_edges: edges }, from, to, last) {
   const size = Math.min(CHUNK, Math.max(1, Math.floor(ROWS_AT_ONCE / (ROWS_OF_EDGE * Math.max(1, edges)))));
   const path = (first) => `api/runs/${id}/gantt?from=${first}&to=${Math.min(first + size - 1, last)}`;
-  const paths = [];
   const begin = from - ((from - 1) % size);
-  for (let first = begin; first <= to; first += size) paths.push(path(first));
-  if (begin > size) shelf.wish(path(begin - size));
-  if (begin + paths.length * size <= last) shelf.wish(path(begin + paths.length * size));
-  return paths;
+  const firsts = Array.from({ length: Math.ceil((to - begin + 1) / size) }, (_, k) => begin + k * size);
+  const answers = firsts.map((first) => stretches.get(path(first)));
+  if (answers.includes(undefined)) return answers;
+  if (begin > size) stretches.wish(path(begin - size));
+  if (firsts.at(-1) + size <= last) stretches.wish(path(firsts.at(-1) + size));
+  return answers;
 }
 
 function gatherRows(answers, { from, to, round }) {
