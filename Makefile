@@ -42,9 +42,9 @@ test-flower: install ## the recipe for Flower, in an environment of its own (flw
 	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check flwr scipy
 	HPFL_FLOWER_PYTHON=.venv-flower/bin/python $(BIN)/pytest tests/docs/test_examples.py -k flower
 
-docs: install ## the site, in docs/_build/html; warnings are errors
+docs: install ## the site, in docs/_build/html, notebooks executed; warnings are errors
 	$(BIN)/python scripts/make_reference.py
-	$(BIN)/sphinx-build -b html -n -W --keep-going -q docs docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -b html -n -W --keep-going -q docs docs/_build/html
 	@echo open docs/_build/html/index.html
 
 clean: ## remove the environment and caches

@@ -1,42 +1,26 @@
-"""What watching costs: first charts of long runs, one round of them, the scenes a run writes, and the run's own speed.
+"""What watching costs its server: first charts of long runs, one round of them; and the run: the scenes it writes.
 
 python benchmarks/watch.py            a table with the bar beside each figure
 python benchmarks/watch.py --json     one JSON object per row: work, value, unit, bar, ok
-python benchmarks/watch.py --quick    without the paired runs
+
+`watch_pairs.py` compares runs with and without a page, `watch_page.py` measures the page in a browser.
 """
 
 import argparse
 import http.client
 import json
-import os
-import resource
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
-PAIRS, PAIRED_ROUNDS = 10, 12
-T_975 = 2.262
-"""Student's quantile for ten pairs."""
 LONG = (10_000, 100_000)
 
 
 def row(work, value, unit, bar):
     return {"work": work, "value": round(value, 4), "unit": unit, "bar": bar, "ok": bar is None or bool(value <= bar)}
-
-
-def played(out, rounds):
-    """CPU seconds of one run's process."""
-    start = "from hpfl.cli import main; main()"
-    command = [sys.executable, "-c", start, "run", "quickstart", "--rounds", str(rounds), "--out", str(out), "-q"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def lengthened(folder, target, rounds):
@@ -123,68 +107,18 @@ def scenes(place):
     yield row("a scene of quickstart", 1e3 * (after - before) / (len(marks) - 1), "ms CPU", None)
 
 
-def pairs(place):
-    """CPU seconds of runs that are watched, page included nowhere, over those of runs that are not; interleaved."""
-    ratios = []
-    for number in range(PAIRS):
-        plain, watched = (place / f"{name}-{number}" for name in ("plain", "watched"))
-        page = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                "from hpfl.cli import main; main()",
-                "watch",
-                str(watched),
-                "--to-come",
-                "--no-open",
-            ],
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
-        address = page.stdout.readline().decode().split(" at ")[1].split("/")[2]
-        listening = threading.Thread(target=listened, args=(address,), daemon=True)
-        listening.start()
-        try:
-            order = [(watched, 1), (plain, 0)] if number % 2 else [(plain, 0), (watched, 1)]
-            took = {which: played(out, PAIRED_ROUNDS) for out, which in order}
-        finally:
-            page.terminate()
-            page.wait()
-        ratios.append(took[1] / took[0])
-    mean, spread = statistics.mean(ratios), statistics.stdev(ratios)
-    half = T_975 * spread / PAIRS**0.5
-    yield row(f"watched over plain runs, {PAIRS} pairs, mean", mean, "ratio", None)
-    yield row("95 % interval, low end", mean - half, "ratio", None)
-    yield row("95 % interval, high end", mean + half, "ratio", 1.03)
-
-
-def listened(address):
-    """Read a page's news until it ends."""
-    connection = http.client.HTTPConnection(address, timeout=600)
-    try:
-        connection.request("GET", "/api/events")
-        stream = connection.getresponse()
-        while stream.readline():
-            pass
-    except (OSError, http.client.HTTPException):
-        return
-
-
-def rows(quick):
+def rows():
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
         yield from scenes(place)
         yield from long_runs(place / "timed", place)
-        if not quick:
-            yield from pairs(place)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--quick", action="store_true")
     asked = parser.parse_args()
-    for one in rows(asked.quick):
+    for one in rows():
         bar = "" if one["bar"] is None else f"   bar {one['bar']}{'' if one['ok'] else '   MISSED'}"
         print(json.dumps(one) if asked.json else f"{one['work']:46} {one['value']:10} {one['unit']}{bar}", flush=True)
 

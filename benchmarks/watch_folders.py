@@ -131,7 +131,7 @@ class SyntheticRun:
             "round": record["round"],
             "planned_s": record["time_s"] - _ROUND_S,
             "spectrum": "phased",
-            "plan": {"coding": 3},
+            "plan": {"coding": 3, "debt": round(float(self._draw.gamma(2.0)), 6)},
             "edges": {
                 "staleness": self._draw.integers(0, 9, edges).tolist(),
                 "importance": np.round(self._draw.gamma(2.0, size=edges), 4).tolist(),

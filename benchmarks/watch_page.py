@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from watch_folders import Shape, SyntheticRun
 
 FIRST_S, FRAME_MS, FRAMES_PER_S, NEW_MS, HEAP = 1.0, 16.0, 30.0, 500.0, 1.2
 SCRUBBED = Shape(rounds=1_000, edges=200, ues_per_edge=2)
+SCRUBBED_VIEWS = ("curves", "spectrum", "gantt", "map", "edges", "reasons")
 SCRIPTS = {"FunctionCall", "EvaluateScript", "RunMicrotasks", "FireAnimationFrame", "EventDispatch", "TimerFire"}
 READY = """() => {
   const look = () => {
@@ -41,17 +43,28 @@ SEEN = """() => {
   new MutationObserver(() => requestAnimationFrame(() => { window.seen[parseInt(place.textContent)] = Date.now(); }))
     .observe(place, { childList: true, characterData: true, subtree: true });
 }"""
-SCRUB = """(frames) => new Promise((done) => {
+SCRUB = """([frames, how]) => new Promise((done) => {
   const slider = document.getElementById("round");
   const began = performance.now();
+  const last = Number(slider.max);
+  let pictures = 0;
+  const notes = new MutationObserver(() => pictures++);
+  notes.observe(document.getElementById("view"), { childList: true, characterData: true, subtree: true });
+  const places = {
+    "by a round": (at) => last / 2 + (at % 80 < 40 ? at % 80 : 80 - (at % 80)),
+    "by jumps": (at) => 1 + ((at * 397) % last),
+    "to and fro": (at) => (last / 2) * (1 + Math.sin(at / 6)),
+  };
   let left = frames;
   const step = () => {
-    const along = left % 80;
-    const place = Number(slider.max) / 2 + (along < 40 ? along : 80 - along);
-    slider.value = place;
+    slider.value = places[how](left);
     slider.dispatchEvent(new Event("input"));
     if (--left) requestAnimationFrame(step);
-    else done(1000 * frames / (performance.now() - began));
+    else {
+      notes.disconnect();
+      const perSecond = (count) => 1000 * count / (performance.now() - began);
+      done({ frames_per_s: perSecond(frames), changes_per_s: perSecond(pictures) });
+    }
   };
   requestAnimationFrame(step);
 })"""
@@ -115,16 +128,20 @@ def scripts_of_frames(trace: bytes) -> list[float]:
     return merged[1:-1]
 
 
-def scrubbing(browser: Browser, address: str, view: str) -> dict[str, float]:
-    """Scripts of a frame (CPU) and frames a second while the slider moves a round in every frame, back and forth."""
+def scrubbing(browser: Browser, address: str, view: str, how: str) -> dict[str, float]:
+    """Scripts of a frame (CPU) and frames a second while the slider moves in every frame.
+
+    By a round it goes back and forth over rounds that were seen; by jumps it goes hundreds of rounds away, and to and
+    fro it swings over all of the run, dozens of rounds a frame: mostly over rounds that were never seen.
+    """
     page = opened(browser, f"{address}#view={view}&round=500")
     page.wait_for_timeout(1500)
-    page.evaluate(SCRUB, 160)
+    page.evaluate(SCRUB, [80, how])
     browser.start_tracing(page=page, categories=["devtools.timeline"])
-    rate = page.evaluate(SCRUB, 300)
+    rates = page.evaluate(SCRUB, [200, how])
     frames = scripts_of_frames(browser.stop_tracing())
     page.close()
-    return {"value": float(np.percentile(frames, 95)), "median_ms": float(np.median(frames)), "frames_per_s": rate}
+    return {"value": float(np.percentile(frames, 95)), "median_ms": float(np.median(frames)), **rates}
 
 
 def new_rounds(browser: Browser, run: SyntheticRun, address: str) -> list[float]:
@@ -178,43 +195,49 @@ def heap_growth(browser: Browser, folder: Path, *, few: int, many: int) -> dict[
     return {"value": after / before, "before_mb": before, "after_mb": after}
 
 
-def rows(browser: Browser, home: Path, *, quick: bool) -> Iterator[dict[str, Any]]:
-    """One row for each bar."""
+def first_rows(browser: Browser, home: Path, _quick: bool) -> Iterator[dict[str, Any]]:
+    """The first charts of long and of large runs."""
     for name, shape in (
         ("10,000 rounds", Shape(rounds=10_000)),
-        ("massive", Shape(rounds=200, edges=100, ues_per_edge=100)),
+        ("massive", Shape(rounds=20, edges=1_000, ues_per_edge=1_000)),
     ):
         run = SyntheticRun(home / name, shape)
         run.play(shape.rounds, whole=name == "massive")
         run.end()
         yield bar(f"first charts, {name}", "s", FIRST_S, **first_charts(browser, run.folder))
+
+
+def scrub_rows(browser: Browser, home: Path, _quick: bool) -> Iterator[dict[str, Any]]:
+    """Going through rounds, in every view that follows the round at hand."""
     run = SyntheticRun(home / "scrubbed", SCRUBBED)
     run.play(SCRUBBED.rounds)
     run.end()
     with served(run.folder) as address:
-        for view in ("curves", "spectrum", "gantt", "map", "edges", "reasons"):
-            found = scrubbing(browser, address, view)
-            yield bar(f"scripts of a frame while scrubbing, {view}, 95th percentile", "ms", FRAME_MS, **found)
+        for view, how in product(SCRUBBED_VIEWS, ("by a round", "by jumps", "to and fro")):
+            found = scrubbing(browser, address, view, how)
+            yield bar(f"scripts of a frame while scrubbing {how}, {view}, 95th percentile", "ms", FRAME_MS, **found)
             slow = FRAMES_PER_S / found["frames_per_s"]
-            yield bar(f"30 frames a second over those while scrubbing, {view}", "x", 1.0, value=slow)
+            yield bar(f"30 frames a second over those while scrubbing {how}, {view}", "x", 1.0, value=slow)
+
+
+def live_rows(browser: Browser, home: Path, _quick: bool) -> Iterator[dict[str, Any]]:
+    """How soon a new round is on screen."""
     run = SyntheticRun(home / "live", Shape(rounds=1_000))
     run.play(100)
     with served(run.folder) as address:
         late = new_rounds(browser, run, address)
-        yield bar(
-            "a new round on screen, 95th percentile",
-            "ms",
-            NEW_MS,
-            value=float(np.percentile(late, 95)),
-            median_ms=float(np.median(late)),
-        )
+    times = {"value": float(np.percentile(late, 95)), "median_ms": float(np.median(late))}
+    yield bar("a new round on screen, 95th percentile", "ms", NEW_MS, **times)
+
+
+def heap_rows(browser: Browser, home: Path, quick: bool) -> Iterator[dict[str, Any]]:
+    """What the page keeps of a run that grows."""
     few, many = (1_000, 10_000) if quick else (10_000, 100_000)
-    yield bar(
-        f"heap after {many:,} rounds over that after {few:,}",
-        "x",
-        HEAP,
-        **heap_growth(browser, home / "grows", few=few, many=many),
-    )
+    found = heap_growth(browser, home / "grows", few=few, many=many)
+    yield bar(f"heap after {many:,} rounds over that after {few:,}", "x", HEAP, **found)
+
+
+PARTS = {"first": first_rows, "scrubbing": scrub_rows, "live": live_rows, "heap": heap_rows}
 
 
 def bar(work: str, unit: str, most: float, *, value: float, **more: float) -> dict[str, Any]:
@@ -227,13 +250,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rounds for the heap")
+    parser.add_argument("--only", choices=PARTS, action="append", help="one part of it; may be repeated")
     options = parser.parse_args()
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         sys.exit("no chromium was found on PATH; install Debian's chromium")
     with tempfile.TemporaryDirectory() as home, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for row in rows(browser, Path(home), quick=options.quick):
+        for row in (row for name in options.only or PARTS for row in PARTS[name](browser, Path(home), options.quick)):
             how = "ok" if row["ok"] else "MISSED"
             said = f"{row['work']:70} {row['value']:9.3f} {row['unit']:3} bar {row['bar']:g} {how}"
             print(json.dumps(row) if options.json else said, flush=True)

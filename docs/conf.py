@@ -11,13 +11,13 @@ from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
 ROOT, RESULTS = DOCS.parent, DOCS / "reproduction"
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(DOCS), str(ROOT / "src")]
 
 import hpfl  # noqa: E402  found by the line before
 
 project, author, project_copyright = "HPFL", "The HPFL developers", "The HPFL developers"
 version = release = hpfl.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "notebook_pages"]
 exclude_patterns = ["_build", "reproduction"]
 
 html_theme = "furo"

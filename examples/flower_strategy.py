@@ -10,6 +10,7 @@ which the next rounds know whose updates matter. The rest of the file is a small
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
@@ -134,6 +135,9 @@ class InThisProcess(Grid):
 
     run = None
 
+    def __init__(self) -> None:
+        self.answers: dict[str, Message] = {}
+
     def set_run(self, run: Any) -> None:
         """There is one run."""
 
@@ -146,16 +150,18 @@ class InThisProcess(Grid):
         return list(range(1, CLIENTS + 1))
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Nothing is pushed without waiting."""
-        raise NotImplementedError
+        """Names under which the answers can be had, which are there at once."""
+        named = {f"{message.metadata.dst_node_id}/{uuid4()}": self._answer(message) for message in messages}
+        self.answers |= named
+        return list(named)
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        """Nothing is pulled later."""
-        raise NotImplementedError
+        """The answers that are there, each once."""
+        return [self.answers.pop(name) for name in message_ids if name in self.answers]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """Every client's answer."""
-        return [self._answer(message) for message in messages]
+        """Every client's answer; nobody has to be waited for."""
+        return self.pull_messages(self.push_messages(messages))
 
     def _answer(self, message: Message) -> Message:
         node = message.metadata.dst_node_id

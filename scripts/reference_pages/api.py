@@ -14,8 +14,7 @@ from pydantic import BaseModel
 from hpfl.registry import Registry
 from reference_pages.markdown import MADE, code, table
 
-PACKAGES = (
-    "hpfl",
+ROOMS = (
     "hpfl.planning",
     "hpfl.network",
     "hpfl.data",
@@ -23,9 +22,9 @@ PACKAGES = (
     "hpfl.training",
     "hpfl.simulation",
     "hpfl.reporting",
-    "hpfl.options",
-    "hpfl.rng",
 )
+"""Packages whose `__all__` is a promise to those who extend them."""
+PACKAGES = ("hpfl", *ROOMS, "hpfl.options", "hpfl.rng")
 _NAMES = {"hpfl.options": ("Options", "option"), "hpfl.rng": ("Stream", "Streams")}
 """The public names of modules without an `__all__`."""
 

@@ -42,5 +42,10 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
     assert {page for page in pages if "_build" not in page.parts and not (tmp_path / "site" / page).exists()} == set()
     assert outside(tmp_path / "site") == {}
+    notebooks = {
+        path.stem: tmp_path / "site/notebooks" / f"{path.stem}.html" for path in ROOT.glob("docs/notebooks/*.ipynb")
+    }
+    assert len(notebooks) == 5
+    assert all('class="cell-output"' in page.read_text(encoding="utf-8") for page in notebooks.values())
     assert "hpfl.RoundProblem" in (tmp_path / "site/reference/api/hpfl.html").read_text(encoding="utf-8")
     assert (tmp_path / "site/reproduction/index.html").exists()

@@ -38,7 +38,7 @@ def browser_or_skip():
             browser.close()
 
 
-def open_page(browser, address, *, width=1280, **more):
+def open_page(browser, address, *, width=1280, wait=True, **more):
     """A page whose complaints are kept in `page.complaints`: errors, refusals of its policy, requests to elsewhere."""
     page = browser.new_page(viewport={"width": width, "height": 900}, **more)
     page.set_default_timeout(PATIENCE_MS)
@@ -50,5 +50,6 @@ def open_page(browser, address, *, width=1280, **more):
         "request", lambda one: None if one.url.startswith((home, "data:", "blob:")) else page.complaints.append(one.url)
     )
     page.goto(address)
-    page.wait_for_selector("dd[data-fact=round]:not(:text-is('–'))")
+    if wait:
+        page.wait_for_selector("dd[data-fact=round]:not(:text-is('–'))")
     return page

@@ -5,7 +5,9 @@ import io
 
 import numpy as np
 import pytest
-from watch_server import lengthened, lines_of, serving
+from watch_server import SMALL, lengthened, lines_of, serving
+
+import hpfl
 
 
 def test_the_list_of_runs_says_what_the_configuration_says(server, run_folder):
@@ -149,3 +151,39 @@ def test_long_runs_are_thinned_with_their_evaluations_and_their_last_round(run_f
         assert asked.told("/api/runs/r0/rounds/7777")["record"]["round"] == 7777
         assert len(asked.told("/api/runs/r0/edges")["rounds"]) <= 1_002
         assert asked.told("/api/runs/r0/columns?from=9000&to=9100")["columns"]["round"] == list(range(9000, 9101))
+
+
+def test_the_debt_of_a_planner_that_keeps_one_is_told_over_rounds(tmp_path):
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, "planning.planner=fastest-v1", "training.rounds=4"])
+    hpfl.run(config, out=tmp_path / "owing", figures=False)
+    plans = [line["plan"] for line in lines_of(tmp_path / "owing", "scenes.jsonl")]
+    with serving(tmp_path / "owing") as asked:
+        told = asked.told("/api/runs/r0/plans")
+        assert asked.told("/api/runs/r0/rounds/3")["reasons"]["debt"] == plans[2]["debt"] > 0
+    assert told["rounds"] == [1, 2, 3, 4]
+    assert told["columns"]["debt"] == [plan["debt"] for plan in plans]
+    assert told["columns"]["price_s_per_hz"] == [plan["price_s_per_hz"] for plan in plans]
+
+
+def test_a_planner_that_keeps_no_debt_tells_none(server):
+    assert "debt" not in server.told("/api/runs/r0/plans")["columns"]
+
+
+def test_of_many_ues_all_are_counted_and_any_can_be_picked(tmp_path):
+    count, told = 12_000, np.round(np.random.default_rng(3).random(1_000), 6)
+    shares = [""] * (count - told.size) + [str(share) for share in told]  # those at the end were evaluated
+    rows = [f"{ue},{ue // 100},30,1 2,{share},0.5" for ue, share in enumerate(shares)]
+    header = "ue,edge,samples,labels,personalised_accuracy,energy_j"
+    (tmp_path / "config.toml").write_text("[network]\nedges = 120\nues_per_edge = 100\n")
+    (tmp_path / "rounds.jsonl").write_text("")
+    (tmp_path / "ues.csv").write_text("\n".join([header, *rows, ""]))
+    with serving(tmp_path) as asked:
+        found = asked.told("/api/runs/r0/ues")
+        accuracy = found["histograms"]["personalised_accuracy"]
+        assert (found["count"], sum(accuracy["counts"]), found["columns"]) == (count, told.size, None)
+        counts, edges = np.histogram(told, bins=40)
+        assert accuracy["counts"] == counts.tolist()
+        np.testing.assert_allclose(accuracy["edges"], edges)
+        assert [accuracy["p10"], accuracy["p90"]] == pytest.approx(np.quantile(told, [0.1, 0.9]))
+        assert found["histograms"]["energy_j"]["counts"][0] == count
+        assert asked.told("/api/runs/r0/ues?ue=11999")["personalised_accuracy"] == told[-1]

@@ -128,6 +128,31 @@ def test_reasons_are_those_of_the_record(page, address, folder):
     assert rows["relative gap"] == f"{100 * said['relative_gap']:.1f} %"
 
 
+def test_the_debt_is_drawn_over_rounds(page, address, folder):
+    at(page, address, "#view=reasons&round=4")
+    said = [json.loads(line)["plan"]["debt"] for line in (folder / "scenes.jsonl").read_text("utf-8").splitlines()]
+    rows = table(page, "Debt")[1:]
+    assert [int(row[0]) for row in rows] == list(range(1, 13))
+    assert [float(row[1]) for row in rows] == pytest.approx(said, rel=1e-5)
+    assert page.text_content("section[aria-label='Debt'] .note") == f"debt now {float(f'{said[3]:.4g}'):g}"
+
+
+def test_of_a_thousand_edges_every_round_of_the_window_is_there(browser, tmp_path):
+    run = SyntheticRun(tmp_path / "wide", Shape(rounds=6, edges=1_000, ues_per_edge=3))
+    run.play(6)
+    with serving(run.folder) as asked:
+        page = open_page(browser, f"{asked.address}#view=gantt&round=5&window=3")
+        page.wait_for_selector(
+            "section[aria-label='Timeline of edges'] .note:text-is('Rounds 4 to 6; round 5 is shaded.')"
+        )
+        rows = page.evaluate("() => document.querySelector('[aria-label=\"Timeline of edges\"] canvas').height")
+        assert rows > 0
+        page.click("#tabs a[data-view=ues]")
+        page.wait_for_selector("section[aria-label='UEs in this round'] .note:has-text('UEs that were called')")
+        page.wait_for_selector("section[aria-label='Picked UE']", state="hidden")
+        page.close()
+
+
 def test_a_ue_can_be_picked_by_its_number(page, address, folder):
     at(page, address, "#view=ues")
     page.get_by_label("Pick UE").fill("17")

@@ -9,7 +9,7 @@ from hpfl.reporting import formats, style
 from hpfl.reporting.runs import RunView
 from hpfl.reporting.targets import ACCURACY, LOSS
 
-_WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 420, 150, 46, 22, 96
+_WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 430, 150, 56, 22, 96
 _ACCURACIES = ((ACCURACY, "personalised", style.BLUE, ""), ("global_accuracy", "global", style.VERMILLION, "5 3"))
 _LOSSES = ((LOSS, "personalised", style.BLUE, ""), ("test_loss", "global", style.VERMILLION, "5 3"))
 _MOST_POINTS = 400

@@ -64,6 +64,7 @@ def _api(answers: FolderAnswers) -> list[Route]:
         "rounds/{number}": lambda run, request: answers.round(run, _count(request.path_params["number"], "a round")),
         "gantt": lambda run, request: answers.gantt(run, _span(request)),
         "edges": lambda run, request: answers.edges(run, _span(request)),
+        "plans": lambda run, request: answers.plans(run, _span(request)),
         "ues": lambda run, request: answers.ues(run, _optional(request, "ue")),
         "nodes": lambda run, _request: answers.nodes(run),
     }

@@ -4,7 +4,9 @@ import math
 import re
 from array import array
 from collections import OrderedDict
+from functools import reduce
 from itertools import accumulate
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +55,9 @@ class RoundColumns:
             self._forget()
         for name, parts in _SUMMED.items():
             sums = self._sums[name]
-            each = [sum(values) for values in zip(*(_values(piece, part, count) for part in parts), strict=True)]
-            last = sums[-1] if sums else 0.0
-            sums.extend(list(accumulate(each, initial=last))[1:])
+            each = reduce(_added, (_values(piece, part, count) for part in parts))
+            each[0] += sums[-1] if sums else 0.0
+            sums.extend(accumulate(each))
 
     def line(self, number_: int) -> bytes:
         """The line of a round, counted from 1."""
@@ -99,15 +101,22 @@ def _values(piece: bytes, name: str, count: int) -> list[float]:
     if len(found) != count:  # an earlier version's lines, or damaged ones
         rows = (parsed(line) or {} for line in piece.splitlines())
         return [number(row.get(name)) or 0.0 for row in rows]
-    return [_float(value) for value in found]
+    try:
+        values = list(map(float, found))
+    except ValueError:  # there is null among them, or worse
+        values = [_float(value) for value in found]
+    return values if math.isfinite(sum(values)) else [value if math.isfinite(value) else 0.0 for value in values]
 
 
 def _float(value: bytes) -> float:
     try:
-        read = float(value)
+        return float(value)
     except ValueError:
         return 0.0
-    return read if math.isfinite(read) else 0.0
+
+
+def _added(some: list[float], others: list[float]) -> list[float]:
+    return list(map(add, some, others))
 
 
 def stride_of(count: int, every: int, most: int = MOST_POINTS) -> int:

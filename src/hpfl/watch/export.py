@@ -48,6 +48,7 @@ def _of_run(answers: FolderAnswers, name: str) -> dict[str, Any]:
         "columns": lambda: answers.columns(name, (None, None)),
         "gantt": lambda: answers.gantt(name, (None, None)),
         "edges": lambda: answers.edges(name, (None, None)),
+        "plans": lambda: answers.plans(name, (None, None)),
         "ues": lambda: answers.ues(name, None),
         "nodes": lambda: answers.nodes(name),
     }

@@ -8,6 +8,7 @@ from hpfl.watch.by_round import RoundLines
 from hpfl.watch.edge_matrices import edges_between
 from hpfl.watch.gantt_rows import gantt_between
 from hpfl.watch.node_rows import nodes_of
+from hpfl.watch.plan_series import plans_between
 from hpfl.watch.round_detail import detail_of
 from hpfl.watch.run_sources import Sources
 from hpfl.watch.ue_table import one_ue, ues_of
@@ -72,6 +73,10 @@ class FolderAnswers:
     def edges(self, name: str, span: RoundSpan) -> dict[str, Any]:
         """Matrices of edges over rounds."""
         return edges_between(self.run(name), *span)
+
+    def plans(self, name: str, span: RoundSpan) -> dict[str, Any]:
+        """What plans say of themselves over rounds."""
+        return plans_between(self.run(name), *span)
 
     def ues(self, name: str, ue: int | None) -> dict[str, Any]:
         """The table of UEs, or one row of it."""

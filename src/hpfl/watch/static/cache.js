@@ -2,6 +2,8 @@
 
 import { ask, carriedRounds } from "./data.js";
 
+const MOST_WISHES = 12;
+
 /** A map that never holds more than `room` answers. */
 export class Cache {
   constructor(room) {
@@ -25,14 +27,12 @@ export class Cache {
   }
 }
 
-/** Asks for answers and keeps them: at most `lanes` requests at once, and the newest wish comes first. */
+/** Asks for answers and keeps them: at most `lanes` requests at once, each lane rests after one; the newest wish comes first. */
 export class Shelf {
-  constructor(room, onArrival, lanes = 3) {
+  constructor(room, onArrival, { lanes = 3, restMs = 0 } = {}) {
     this.cache = new Cache(room);
     this.onArrival = onArrival;
-    this.lanes = lanes;
-    this.wishes = [];
-    this.asked = new Set();
+    Object.assign(this, { lanes, restMs, wishes: [], asked: new Set(), resting: 0 });
   }
 
   /** The answer where it is here; else undefined, and it is asked for. `{error}` where it cannot be had. */
@@ -46,12 +46,12 @@ export class Shelf {
     if (this.asked.has(path) || this.cache.kept.has(path)) return;
     this.wishes = this.wishes.filter((one) => one !== path);
     this.wishes.push(path);
-    if (this.wishes.length > 12) this.wishes.shift();
+    if (this.wishes.length > MOST_WISHES) this.wishes.shift();
     this.work();
   }
 
   work() {
-    while (this.asked.size < this.lanes && this.wishes.length) this.fetchOne(this.wishes.pop());
+    while (this.asked.size + this.resting < this.lanes && this.wishes.length) this.fetchOne(this.wishes.pop());
   }
 
   async fetchOne(path) {
@@ -59,8 +59,13 @@ export class Shelf {
     const answer = await ask(path).catch((problem) => ({ error: problem.message }));
     this.asked.delete(path);
     this.cache.put(path, answer);
-    this.onArrival(path);
-    this.work();
+    this.onArrival(path, answer);
+    if (!this.restMs) return this.work();
+    this.resting++;
+    return void setTimeout(() => {
+      this.resting--;
+      this.work();
+    }, this.restMs);
   }
 
   forget(path) {

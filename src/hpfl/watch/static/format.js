@@ -24,9 +24,22 @@ const KNOWN = {
   bandwidth_used_hz: ["bandwidth used", "Hz"],
   energy_j: ["energy of the UEs", "J"],
   importance: ["importance", ""],
+  debt: ["debt", ""],
+  coding: ["coding of uploads", ""],
+  round_latency_s: ["planned uploads", "s"],
+  least_latency_s: ["bound on uploads", "s"],
+  any_time_least_s: ["bound on uploads, any Hz over time", "s"],
+  price_s_per_hz: ["price of bandwidth", "s/Hz"],
+  broadcast_s: ["planned broadcast", "s"],
+  exceeds_cap: ["more edges than the cap", ""],
   max_staleness: ["largest staleness", "rounds"],
   mean_staleness: ["mean staleness", "rounds"],
 };
+/** Calls the clock what it is: of runs of which some are deployed it is not simulated. */
+export function nameClock(deployed) {
+  KNOWN.time_s[0] = deployed ? "time" : "simulated time";
+}
+
 const UNITS = [["_s", "s"], ["_hz", "Hz"], ["_j", "J"], ["_bits", "bit"], ["_db", "dB"], ["_w", "W"], ["accuracy", "%"]];
 
 /** The unit of a column; "%" stands for a share of 1. */

@@ -2,7 +2,7 @@
 
 import { carriedNote, isExported } from "./data.js";
 import { choice, fillChoice, make, say } from "./dom.js";
-import { show, unitOf } from "./format.js";
+import { digits, show, unitOf } from "./format.js";
 import { groupsOf, groupName } from "./groups.js";
 import { lineSwatch } from "./legend.js";
 import { DASHES } from "./palette.js";
@@ -13,8 +13,8 @@ import { colours, isDark, switchTheme } from "./theme.js";
 const STATES = { running: ["▶", "running"], done: ["✓", "done"], stopped: ["■", "stopped"], waiting: ["…", "waiting"] };
 const FACTS = [
   ["round", "round"], ["time_s", "clock"], ["latency_s", "round took"], ["personalised_accuracy", "accuracy"],
-  ["personalised_accuracy_p10", "worst tenth"], ["num_scheduled", "edges scheduled"], ["num_aggregated", "updates in"],
-  ["max_staleness", "staleness"], ["bandwidth_used_hz", "bandwidth"], ["energy_j", "energy of UEs"],
+  ["personalised_accuracy_p10", "worst tenth"], ["num_scheduled", "scheduled"], ["num_aggregated", "updates in"],
+  ["max_staleness", "staleness"], ["bandwidth_used_hz", "bandwidth"], ["energy_j", "UEs' energy"],
 ];
 
 /** Fills the header; the answer draws it again. */
@@ -39,7 +39,7 @@ function drawHeader({ run, state, live, facts, theme }) {
   say(state, `${sign} ${word}`);
   say(live, liveWords());
   live.dataset.on = live.textContent.startsWith("●") ? "yes" : "no";
-  say(facts, `${now.kind}, ${now.num_edges} edges, ${now.num_ues} UEs, planner ${now.planner}, ${now.dataset}, seed ${now.seed}`);
+  say(facts, `${now.kind}, ${digits(now.num_edges)} edges, ${digits(now.num_ues)} UEs, planner ${now.planner}, ${now.dataset}, seed ${now.seed}`);
   const title = `${now.name}, round ${currentRound()} · hpfl watch`;
   if (document.title !== title) document.title = title;
 }

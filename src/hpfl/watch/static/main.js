@@ -27,10 +27,16 @@ function createTabs(root) {
     choose({ view: name });
   } }));
   root.append(...links);
-  return () => links.forEach((link) => {
-    if (link.dataset.view === viewName()) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  });
+  let drawn = "";
+  return () => {
+    if (drawn === viewName()) return;
+    drawn = viewName();
+    for (const link of links) {
+      if (link.dataset.view === drawn) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+      if (link.dataset.view === drawn) root.scrollLeft = link.offsetLeft + link.offsetWidth / 2 - root.clientWidth / 2;
+    }
+  };
 }
 
 function viewName() {

@@ -3,10 +3,15 @@
 import { Shelf, roundPath } from "./cache.js";
 import { Columns } from "./columns.js";
 import { ask, listen } from "./data.js";
+import { nameClock } from "./format.js";
 import { choose, setting } from "./state.js";
 
 export const session = { runs: [], version: "", live: false, connected: false, columns: new Map(), problem: "" };
-export const shelf = new Shelf(48, () => redraw());
+export const shelf = new Shelf(48, (path, answer) => {
+  if (answer.record) newest = { path, answer };
+  redraw();
+});
+let newest = null;
 const drawers = [];
 let frame = 0;
 
@@ -55,20 +60,26 @@ export function goTo(round) {
   choose({ round: wanted >= last ? "" : wanted });
 }
 
-/** Details of the round at hand, or undefined while they are on their way; neighbours are asked for ahead. */
+/**
+ * Details of the round at hand; while they are on their way those of its run that came last, or undefined. Once they
+ * are here, neighbours are asked for ahead.
+ */
 export function currentDetails() {
   const [run, round] = [currentRun(), currentRound()];
   if (!run || !round) return undefined;
+  const there = shelf.get(roundPath(run.id, round));
+  if (!there) return newest?.path.startsWith(`api/runs/${run.id}/`) ? newest.answer : undefined;
   for (const near of [round + 2, round - 1, round + 1]) {
     if (near >= 1 && near <= lastRound()) shelf.wish(roundPath(run.id, near));
   }
-  return shelf.get(roundPath(run.id, round));
+  return there;
 }
 
 /** Loads the list of runs and the columns of those that are shown. */
 export async function load() {
   const answer = await ask("api/runs");
   Object.assign(session, { runs: answer.runs, version: answer.version, live: answer.live });
+  nameClock(session.runs.some((run) => run.kind === "deployed"));
   await Promise.all(session.runs.map(loadColumns));
   redraw();
 }

@@ -1,20 +1,19 @@
 // Staleness and importance of every edge over rounds, and the edges of the round at hand in numbers.
 
-import { ask } from "./data.js";
 import { make } from "./dom.js";
 import { HeatPanel } from "./heatmap.js";
-import { rangeOf } from "./linechart.js";
 import { Panel } from "./panel.js";
-import { currentDetails, currentRun, lastRound, redraw } from "./session.js";
+import { Renewed } from "./renewed.js";
+import { currentDetails } from "./session.js";
 
-const AGAIN_MS = 3000;
 const TONES = { importance: Math.sqrt, scheduled: (share) => 0.5 * share };
-const kept = { run: "", count: 0, asked: 0, busy: false, version: 0, matrices: {}, problem: "" };
+const MATRICES = ["staleness", "importance", "scheduled"];
+const heat = new Renewed("edges", (answer) => Object.fromEntries(MATRICES.map((name) => [name, packMatrix(answer, name)])));
 
 export function createEdges() {
-  const panels = ["staleness", "importance", "scheduled"].map((name) => new HeatPanel({
+  const panels = MATRICES.map((name) => new HeatPanel({
     title: { staleness: "Staleness of edges (rounds)", importance: "Importance of edges", scheduled: "Scheduled edges (1: yes)" }[name],
-    name, source: () => kept.matrices[name] ?? null, tone: TONES[name],
+    name, source: () => heat.kept[name] ?? null, tone: TONES[name],
   }));
   const view = { details: null };
   const numbers = new Panel({ title: "Edges in this round", table: () => edgeTable(view.details) });
@@ -25,12 +24,12 @@ export function createEdges() {
 }
 
 function drawEdges(panels, numbers, view) {
-  refreshMatrices();
+  heat.refresh();
   for (const panel of panels) {
-    const there = kept.matrices[panel.name];
-    panel.setEmpty(there || !kept.version ? "" : kept.problem || `This run did not record ${panel.name} of each edge.`);
+    const there = heat.kept[panel.name];
+    panel.setEmpty(there || !heat.version ? "" : heat.problem || `This run did not record ${panel.name} of each edge.`);
     if (there) panel.say(`${there.stride > 1 ? `One round in ${there.stride} is shown. ` : ""}${panel.name === "importance" ? "Tones go by the square root. " : ""}Click to go to a round.`);
-    panel.draw(`${kept.run}/${kept.version}`);
+    panel.draw(heat.key);
     if (panel.details.open && panel.tabled !== nowKey()) panel.fillTable();
     panel.tabled = nowKey();
   }
@@ -43,20 +42,7 @@ function drawEdges(panels, numbers, view) {
 }
 
 function nowKey() {
-  return `${kept.run}/${kept.version}/${location.hash}`;
-}
-
-/** Asks for the matrices of the run at hand: once, and now and then while it goes on. */
-async function refreshMatrices() {
-  const [run, count] = [currentRun(), lastRound()];
-  if (!run || kept.busy || (kept.run === run.id && kept.count === count)) return;
-  const wait = kept.run === run.id ? kept.asked + AGAIN_MS - performance.now() : 0;
-  if (wait > 0) return void setTimeout(redraw, wait);
-  Object.assign(kept, { busy: true, asked: performance.now() });
-  const answer = await ask(`api/runs/${run.id}/edges`).catch((problem) => ({ error: problem.message }));
-  const matrices = Object.fromEntries(["staleness", "importance", "scheduled"].map((name) => [name, packMatrix(answer, name)]));
-  Object.assign(kept, { busy: false, run: run.id, count, version: kept.version + 1, problem: answer.error ?? "", matrices });
-  redraw();
+  return `${heat.key}/${location.hash}`;
 }
 
 /** A matrix as numbers of four bytes each; null where it was not recorded. */
@@ -67,8 +53,9 @@ function packMatrix(answer, name) {
   rows.forEach((row, edge) => row.forEach((value, k) => {
     if (value !== null) values[edge * answer.rounds.length + k] = value;
   }));
-  const [low, high] = rangeOf([values]);
-  return { rounds: answer.rounds, edges: rows.length, values, low: Math.min(0, low), high: Math.max(high, low + 1e-9), stride: answer.stride ?? 1 };
+  const high = values.reduce((most, value) => (value > most ? value : most), 0);
+  const low = values.reduce((least, value) => (value < least ? value : least), 0);
+  return { rounds: answer.rounds, edges: rows.length, values, low, high: high > low ? high : low + 1, stride: answer.stride ?? 1 };
 }
 
 function edgeTable(details) {

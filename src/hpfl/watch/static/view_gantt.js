@@ -1,18 +1,21 @@
 // What every edge did, and what became of its updates, in some rounds around the one at hand.
 
 import { choice, make } from "./dom.js";
-import { show, tick, ticks } from "./format.js";
-import { roundPath } from "./cache.js";
+import { axisLabel, show, tick, ticks } from "./format.js";
+import { Shelf, roundPath } from "./cache.js";
 import { carriedRounds, isExported } from "./data.js";
 import { keyOf } from "./legend.js";
 import { scalesOf } from "./linechart.js";
 import { OUTCOMES, PHASES } from "./palette.js";
 import { marker } from "./painter.js";
 import { Panel } from "./panel.js";
-import { currentRound, currentRun, lastRound, session, shelf } from "./session.js";
+import { currentRound, currentRun, lastRound, redraw, session, shelf } from "./session.js";
 import { choose, setting } from "./state.js";
 
 const CHUNK = 8;
+const ROWS_AT_ONCE = 15_000;
+const ROWS_OF_EDGE = 6;
+const stretches = new Shelf(48, () => redraw(), { lanes: 2, restMs: 60 });
 const NAMES = Object.keys(PHASES);
 
 export function createGantt() {
@@ -37,8 +40,8 @@ function drawGantt(panel, view, widths) {
   const count = Math.max(1, Number.parseInt(setting("window"), 10) || 5);
   const from = Math.max(1, Math.min(round - Math.floor(count / 2), last - count + 1));
   const to = Math.min(last, from + count - 1);
-  const answers = isExported() ? carriedRows(run.id, from, to) : chunksOf(run.id, from, to, last).map((path) => shelf.get(path));
-  if (answers.some((answer) => answer === undefined)) return panel.draw(view.said);
+  const answers = isExported() ? carriedRows(run.id, from, to) : chunksOf(run, from, to, last);
+  if (answers.some((answer) => answer === undefined)) return view.said ? panel.draw(view.said) : panel.say("Reading …");
   const broken = answers.find((answer) => answer.error);
   if (broken || !answers.some((answer) => answer.edge?.length)) return panel.setEmpty(broken?.error ?? "This run did not record a timeline.");
   panel.setEmpty("");
@@ -55,15 +58,17 @@ function carriedRows(id, from, to) {
   return details.map((one) => (one === undefined ? undefined : (one.gantt ?? { edge: [] })));
 }
 
-/** Paths of the stretches that hold rounds; neighbours are asked for ahead. */
-function chunksOf(id, from, to, last) {
-  const path = (first) => `api/runs/${id}/gantt?from=${first}&to=${Math.min(first + CHUNK - 1, last)}`;
-  const paths = [];
-  const begin = from - ((from - 1) % CHUNK);
-  for (let first = begin; first <= to; first += CHUNK) paths.push(path(first));
-  if (begin > CHUNK) shelf.wish(path(begin - CHUNK));
-  if (begin + paths.length * CHUNK <= last) shelf.wish(path(begin + paths.length * CHUNK));
-  return paths;
+/** The stretches that hold rounds, short ones where there are many edges; once they are here, neighbours are asked for ahead. */
+function chunksOf({ id, num_edges: edges }, from, to, last) {
+  const size = Math.min(CHUNK, Math.max(1, Math.floor(ROWS_AT_ONCE / (ROWS_OF_EDGE * Math.max(1, edges)))));
+  const path = (first) => `api/runs/${id}/gantt?from=${first}&to=${Math.min(first + size - 1, last)}`;
+  const begin = from - ((from - 1) % size);
+  const firsts = Array.from({ length: Math.ceil((to - begin + 1) / size) }, (_, k) => begin + k * size);
+  const answers = firsts.map((first) => stretches.get(path(first)));
+  if (answers.includes(undefined)) return answers;
+  if (begin > size) stretches.wish(path(begin - size));
+  if (firsts.at(-1) + size <= last) stretches.wish(path(firsts.at(-1) + size));
+  return answers;
 }
 
 function gatherRows(answers, { from, to, round }) {
@@ -112,15 +117,17 @@ function paintGantt(painter, size, ink, view) {
   const { margin, height, row } = scales;
   paintRounds(painter, scales, ink, view);
   const inset = row > 8 ? 2 : row > 4 ? 0.5 : 0;
+  const first = (edge) => row >= 1 || Math.floor(view.rowOf.get(edge) * row) !== Math.floor((view.rowOf.get(edge) - 1) * row);
   for (const bar of view.bars) {
     const phase = PHASES[bar.phase];
-    if (!phase) continue;
+    if (!phase || !first(bar.edge)) continue; // of edges thinner than a row of pixels one of each row is drawn
     const x = scales.across(bar.start);
     const y = margin.top + view.rowOf.get(bar.edge) * row + inset;
     const width = Math.max(0.6, scales.across(bar.end) - x);
-    painter.rect(x, y, width, row - 2 * inset, { fill: ink[phase.colour], hatch: row > 8 && width > 3 ? phase.hatch : null, hatchColour: `${ink.surface}88` });
+    painter.rect(x, y, width, Math.max(1, row - 2 * inset), { fill: ink[phase.colour], hatch: row > 8 && width > 3 ? phase.hatch : null, hatchColour: `${ink.surface}88` });
   }
   for (const point of view.points) {
+    if (row < 3 && point.phase === "aggregated") continue; // dots of all edges would hide the bars
     const style = { fill: ink.ink, stroke: ink.surface };
     const place = [scales.across(point.end), margin.top + (view.rowOf.get(point.edge) + 0.5) * row];
     if (point.phase === "superseded") style.stroke = ink.alarm;
@@ -133,7 +140,7 @@ function paintGantt(painter, size, ink, view) {
   for (const value of ticks(...view.span, scales.width / 100)) {
     painter.text(scales.across(value), margin.top + height + 13, tick(value), { fill: ink.soft, size: 11, anchor: "middle" });
   }
-  painter.text(margin.left + scales.width, margin.top + height + 29, "simulated time (s)", { fill: ink.soft, size: 11, anchor: "end" });
+  painter.text(margin.left + scales.width, margin.top + height + 29, axisLabel("time_s"), { fill: ink.soft, size: 11, anchor: "end" });
 }
 
 function paintRounds(painter, scales, ink, view) {

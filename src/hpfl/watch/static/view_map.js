@@ -12,6 +12,7 @@ import { currentDetails, currentRound, currentRun, shelf } from "./session.js";
 import { choose, setting } from "./state.js";
 
 const TRAIL = 6;
+const MANY_EDGES = 60;
 
 export function createMap() {
   const view = { map: null, edges: null, trails: [], said: "", gains: [0, 1], round: 0 };
@@ -51,10 +52,10 @@ function drawMap(panel, view, edge) {
 }
 
 function describeMap({ map, trails, gains, round }) {
-  const ues = map.ues ? `${map.ues.x.length} UEs` : "no UEs: too many to record each";
+  const ues = map.ues ? `${digits(map.ues.x.length)} UEs` : "no UEs: too many to record each";
   const heard = map.ues ? `; gains of UEs from ${digits(gains[0])} to ${digits(gains[1])} dB` : "";
   const moved = trails.length ? `; tails show the last ${trails.length} rounds` : "";
-  return `Round ${round}: ${map.edges.x.length} edges, ${ues}${heard}${moved}. Distances in metres.`;
+  return `Round ${round}: ${digits(map.edges.x.length)} edges, ${ues}${heard}${moved}. Distances in metres.`;
 }
 
 /** Places of UEs in the rounds before, oldest first, where they moved at all. */
@@ -101,10 +102,11 @@ function paintLinks(painter, ink, { map, edges }, at) {
   if (!map.cloud) return;
   const gains = map.edges.gain_db ?? [];
   const [low, high] = rangeOf([gains]);
+  const many = map.edges.x.length > MANY_EDGES;
   map.edges.x.forEach((x, k) => {
     if (!edges?.scheduled?.[k]) return;
     const share = Number.isFinite(gains[k]) ? (gains[k] - low) / (high - low || 1) : 0.5;
-    painter.path([at(...map.cloud), at(x, map.edges.y[k])], { stroke: ink.accent, line: 0.8 + 2.4 * share, opacity: 0.45 });
+    painter.path([at(...map.cloud), at(x, map.edges.y[k])], { stroke: ink.accent, line: (many ? 0.3 : 1) * (0.8 + 2.4 * share), opacity: many ? 0.25 : 0.45 });
   });
 }
 
@@ -141,9 +143,10 @@ function tailsOf({ trails, map: { ues } }, at, wanted) {
 
 function paintEdge(painter, ink, { edges, map }, { k, place, faint }) {
   const opacity = faint ? 0.3 : 1;
-  const small = map.edges.x.length > 60;
-  marker(painter, "triangle", place, small ? 5 : 8, { fill: edges?.scheduled?.[k] ? ink.accent : ink.surface, stroke: ink.ink, opacity });
-  if (!small || !faint) painter.text(place[0] + (small ? 7 : 11), place[1], String(k), { fill: faint ? ink.soft : ink.ink, size: small ? 10 : 12, weight: 600, halo: ink.surface });
+  const small = map.edges.x.length > MANY_EDGES;
+  const named = !small || String(k) === setting("edge");
+  marker(painter, "triangle", place, map.edges.x.length > 10 * MANY_EDGES ? 3.5 : small ? 5 : 8, { fill: edges?.scheduled?.[k] ? ink.accent : ink.surface, stroke: ink.ink, opacity });
+  if (named) painter.text(place[0] + (small ? 7 : 11), place[1], String(k), { fill: faint ? ink.soft : ink.ink, size: small ? 10 : 12, weight: 600, halo: ink.surface });
 }
 
 function thingAt(x, y, size, view) {

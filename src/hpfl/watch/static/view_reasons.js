@@ -4,6 +4,7 @@ import { make } from "./dom.js";
 import { labelOf, show, unitOf } from "./format.js";
 import { paintLines } from "./linechart.js";
 import { Panel } from "./panel.js";
+import { Renewed } from "./renewed.js";
 import { currentDetails, currentRound, currentRun, session } from "./session.js";
 
 const CHARTS = [["objective", "lower_bound"], ["relative_gap"], ["noise_scale"], ["step_scale"], ["debt"], ["planning_s"], ["importance"], ["bandwidth_used_hz"]];
@@ -14,10 +15,19 @@ const MEANINGS = {
   noise_scale: "estimate of noise between edges over signal, in edges",
   step_scale: "what the planner multiplied the outer step by",
   debt: "what the steps of earlier rounds left out of the mean of all edges",
+  coding: "which entry of the menu of codings uploads go by; 0: the first, or no menu",
+  round_latency_s: "from the plan to the last update at the cloud",
+  least_latency_s: "seconds that no bandwidth for these edges can beat",
+  any_time_least_s: "the same for bandwidth that changes at any time",
+  price_s_per_hz: "seconds that one more Hz would save",
+  broadcast_s: "from the last update to the last UE that hears",
+  exceeds_cap: "whether the staleness bound called more edges than max_edges",
   planning_s: "how long the planner thought, wall clock",
   importance: "sum over the updates that arrived of their squared norms",
   bandwidth_used_hz: "bandwidth the plan handed out, to UEs and edges together",
 };
+
+const plans = new Renewed("plans", ({ rounds = [], columns = {} }) => ({ rounds, columns }));
 
 export function createReasons() {
   const panels = CHARTS.map((names) => chartPanel(names));
@@ -44,12 +54,28 @@ function capital(text) {
 }
 
 function chartOf(names, ink) {
-  const columns = session.columns.get(currentRun().id);
   const lines = names.map((name, k) => {
-    const [xs, ys] = columns.points("round", name);
+    const [xs, ys] = pointsOf(name);
     return { label: labelOf(name), xs, ys, colour: ink.series[k], dash: k ? [5, 4] : [], width: 1.5 };
   });
   return { lines: lines.filter((line) => line.xs.length), xLabel: "round", xUnit: "", yUnit: unitOf(names[0]), legend: names.length > 1 };
+}
+
+/** A reason over rounds: from the records, else from what plans say of themselves. */
+function pointsOf(name) {
+  const columns = session.columns.get(currentRun().id);
+  if (columns.has(name)) return columns.points("round", name);
+  const values = plans.run === currentRun().id ? plans.kept.columns[name] : null;
+  const known = (values ?? []).map((_, k) => k).filter((k) => values[k] !== null);
+  return [known.map((k) => plans.kept.rounds[k]), known.map((k) => values[k])];
+}
+
+/** Its value in a round, or in the last one before it that is known. */
+function valueAt(name, round) {
+  const columns = session.columns.get(currentRun().id);
+  if (columns.has(name)) return columns.at(name, round);
+  const [xs, ys] = pointsOf(name);
+  return ys[xs.findLastIndex((one) => one <= round)] ?? null;
 }
 
 function cursorBox({ scales }) {
@@ -59,13 +85,14 @@ function cursorBox({ scales }) {
 function drawReasons(panels, now, view) {
   const columns = session.columns.get(currentRun()?.id);
   if (!columns) return;
+  plans.refresh();
   for (const panel of panels) {
-    const there = panel.names.some((name) => columns.points("round", name)[0].length > 0);
-    panel.root.hidden = !there && panel.names[0] === "debt" && !columns.has("debt");
+    const there = panel.names.some((name) => pointsOf(name)[0].length > 0);
+    panel.root.hidden = !there && panel.names[0] === "debt";
     panel.setEmpty(there ? "" : `The planner “${currentRun().planner}” does not tell its ${labelOf(panel.names[0])}.`);
     if (!there) continue;
-    panel.say(panel.names.map((name) => `${labelOf(name)} now ${show(columns.at(name, currentRound()), unitOf(name))}`).join(", "));
-    panel.draw(`${currentRun().id}/${columns.version}`);
+    panel.say(panel.names.map((name) => `${labelOf(name)} now ${show(valueAt(name, currentRound()), unitOf(name))}`).join(", "));
+    panel.draw(`${currentRun().id}/${columns.version}/${plans.key}`);
   }
   const details = currentDetails();
   if (!details?.reasons || view.details === details) return;
@@ -83,12 +110,11 @@ function reasonTable(details) {
 
 function plainValue(name, value) {
   if (value === null || value === undefined) return "not told";
+  if (name === "any_time_least_s" && !value) return "not asked for";
   return typeof value === "number" ? show(value, unitOf(name)) : typeof value === "object" ? JSON.stringify(value).slice(0, 400) : String(value);
 }
 
 function seriesTable(names) {
-  const columns = session.columns.get(currentRun().id);
-  const known = names.filter((name) => columns.has(name));
-  const rounds = columns.points("round", "round")[0];
-  return { caption: names.map(labelOf).join(", "), columns: ["round", ...known], rows: rounds.map((round) => [round, ...known.map((name) => columns.at(name, round))]) };
+  const rounds = pointsOf(session.columns.get(currentRun().id).has(names[0]) ? "round" : names[0])[0];
+  return { caption: names.map(labelOf).join(", "), columns: ["round", ...names], rows: rounds.map((round) => [round, ...names.map((name) => valueAt(name, round))]) };
 }

@@ -1,7 +1,7 @@
 // The spectrum of the round at hand: who holds which Hz from when to when, and which links set the round's length.
 
 import { make } from "./dom.js";
-import { show, tick, ticks } from "./format.js";
+import { axisLabel, digits, show, tick, ticks } from "./format.js";
 import { keyOf } from "./legend.js";
 import { scalesOf } from "./linechart.js";
 import { widthOf } from "./painter.js";
@@ -40,7 +40,7 @@ function drawSpectrum(panel, view) {
   const limiting = view.blocks.filter((block) => block.limits).length;
   const whole = view.blocks.length;
   const others = details.record.round === currentRound() ? "" : ` Shown: round ${details.record.round}, the nearest that is here.`;
-  panel.say(`Round ${details.record.round}: ${whole} links over ${show(view.span[1] - view.span[0], "s")}; ${limiting} of them end last in their phase and set its length.${others}`);
+  panel.say(`Round ${details.record.round}: ${digits(whole)} links over ${show(view.span[1] - view.span[0], "s")}; ${digits(limiting)} of them end last in their phase and set its length.${others}`);
   return panel.draw(key);
 }
 
@@ -95,8 +95,19 @@ function paintSpectrum(painter, size, ink, view) {
   if (!view.blocks.length) return;
   const scales = spectrumScales(size, view);
   paintFrame(painter, scales, ink, view);
-  for (const block of view.blocks) paintBlock(painter, scales, ink, block);
+  for (const block of visible(view.blocks, scales)) paintBlock(painter, scales, ink, block);
   for (const run of edgeRuns(view.blocks)) paintName(painter, scales, ink, run);
+}
+
+/** All links, but where they are thinner than a row of pixels: there one of each row. */
+function visible(blocks, scales) {
+  let [column, row] = ["", -1];
+  return blocks.filter(({ low, high, phase, hop }) => {
+    const [top, here] = [Math.floor(scales.up(high)), `${phase}/${hop}`];
+    const hidden = scales.up(low) - scales.up(high) < 1 && top === row && here === column;
+    [column, row] = [here, top];
+    return !hidden;
+  });
 }
 
 function paintFrame(painter, scales, ink, view) {
@@ -109,7 +120,7 @@ function paintFrame(painter, scales, ink, view) {
   for (const value of ticks(...view.span, width / 100)) {
     painter.text(scales.across(value), bottom + 13, tick(value), { fill: ink.soft, size: 11, anchor: "middle" });
   }
-  painter.text(margin.left + width, bottom + 29, "simulated time (s)", { fill: ink.soft, size: 11, anchor: "end" });
+  painter.text(margin.left + width, bottom + 29, axisLabel("time_s"), { fill: ink.soft, size: 11, anchor: "end" });
   painter.text(14, margin.top - 12, "Hz", { fill: ink.soft, size: 11 });
   for (const phase of view.phases) {
     const [from, to] = [scales.across(phase.start_s), scales.across(phase.end_s)];
@@ -122,8 +133,9 @@ function paintFrame(painter, scales, ink, view) {
 }
 
 function paintBlock(painter, scales, ink, block) {
-  const [x, y] = [scales.across(block.start), scales.up(block.high)];
-  const [width, height] = [Math.max(1, scales.across(block.end) - x), scales.up(block.low) - y];
+  const thin = scales.up(block.low) - scales.up(block.high) < 1;
+  const [x, y] = [scales.across(block.start), thin ? Math.floor(scales.up(block.high)) : scales.up(block.high)];
+  const [width, height] = [Math.max(1, scales.across(block.end) - x), thin ? 1 : scales.up(block.low) - y];
   painter.rect(x, y, width, height, { fill: ink[HOPS[block.hop].colour], opacity: block.shade ? 0.55 : 0.85 });
   if (block.limits) painter.rect(x, y, width, height, { hatch: "rising", hatchColour: ink.ink, opacity: 0.45 });
   if (height > 5) painter.rect(x, y, width, height, { stroke: block.limits ? ink.ink : ink.surface, line: block.limits ? 1.2 : 0.6 });
@@ -146,7 +158,7 @@ function paintName(painter, scales, ink, run) {
   const [top, bottom] = [scales.up(run.high), scales.up(run.low)];
   const who = run.shared ? "whole band, not told by link" : run.edge === null ? "cloud" : `edge ${run.edge}`;
   const words = `${who} · ${show(run.high - run.low, "Hz")}${run.links > 1 ? ` · ${run.links} UEs` : ""}${run.limits && !run.all ? " · limits" : ""}`;
-  painter.path([[x, top], [scales.across(run.end), top]], { stroke: ink.surface, line: 1 });
+  if (bottom - top > 3) painter.path([[x, top], [scales.across(run.end), top]], { stroke: ink.surface, line: 1 });
   if (bottom - top < 14) return;
   const room = scales.across(run.end) - x;
   const weight = run.limits && !run.all ? 600 : 400;

@@ -1,7 +1,7 @@
 // UEs as a distribution: the worst tenth marked, and one of them picked.
 
 import { choice, fillChoice, fillTable, make, say } from "./dom.js";
-import { axisLabel, labelOf, show, tick, ticks, unitOf } from "./format.js";
+import { axisLabel, digits, labelOf, show, tick, ticks, unitOf } from "./format.js";
 import { rangeOf, scalesOf } from "./linechart.js";
 import { keyOf } from "./legend.js";
 import { Panel } from "./panel.js";
@@ -32,7 +32,7 @@ export function createUes() {
   panel.body.before(keyOf([{ label: "UEs", colour: "access", hatch: null }, { label: "worst tenth", colour: "backhaul", hatch: "rising" }]));
   panel.root.classList.add("wide");
   const root = make("div", {}, bar, make("div", { class: "grid" }, panel.root, picked, round.root));
-  return { root, draw: () => drawUes({ view, live, panel, round, metric, pick, list, card, picked }) };
+  return { root, draw: () => drawUes({ view, live, panel, round, bar, metric, pick, list, card, picked }) };
 }
 
 function drawUes(parts) {
@@ -41,7 +41,8 @@ function drawUes(parts) {
   const answer = shelf.get(`api/runs/${currentRun()?.id}/ues`);
   if (answer === undefined) return;
   const names = Object.keys(answer.columns ?? answer.histograms ?? {}).filter((name) => !NOT_METRICS.includes(name));
-  if (!names.length) return void panel.setEmpty(answer.error ?? "A run writes the table of its UEs at its end.");
+  parts.picked.hidden = parts.bar.hidden = !names.length;
+  if (!names.length) return void panel.setEmpty("A run writes the table of its UEs at its end: they can be picked then.");
   panel.setEmpty("");
   const name = names.includes(setting("metric")) ? setting("metric") : names.includes("personalised_accuracy") ? "personalised_accuracy" : names[0];
   fillChoice(metric.select, names.map((one) => [one, labelOf(one)]), name);
@@ -61,13 +62,17 @@ function drawRoundUes({ live, round }) {
   if (!bins) return;
   const key = `${currentRun().id}/${details.record.round}`;
   Object.assign(live, { bins, metric: bins.metric, said: key });
-  round.say(`Round ${details.record.round}: ${labelOf(bins.metric)} of ${bins.counts.reduce((sum, one) => sum + one, 0)} UEs that were called`);
+  round.say(`Round ${details.record.round}: ${labelOf(bins.metric)} of ${digits(bins.counts.reduce((sum, one) => sum + one, 0))} UEs that were called`);
   round.draw(key);
 }
 
 /** Bins of a metric, where the worst tenth ends, and the value of the picked UE. */
 function distribution(answer, name) {
-  if (!answer.columns) return { bins: answer.histograms[name], values: null, own: null, worst: null };
+  const bad = /accuracy|r2|score/.test(name) ? "low" : "high";
+  if (!answer.columns) {
+    const bins = answer.histograms[name];
+    return { bins, values: null, own: null, worst: { side: bad, value: bad === "low" ? bins.p10 : bins.p90 } };
+  }
   const values = answer.columns[name];
   const known = values.filter((value) => typeof value === "number").sort((a, b) => a - b);
   const [low, high] = rangeOf([known]);
@@ -75,7 +80,6 @@ function distribution(answer, name) {
   const counts = new Array(BINS).fill(0);
   for (const value of known) counts[Math.min(BINS - 1, Math.floor((value - low) / width))]++;
   const index = answer.columns.ue.indexOf(Number.parseInt(setting("ue"), 10));
-  const bad = /accuracy|r2|score/.test(name) ? "low" : "high";
   const place = bad === "low" ? 0.1 * (known.length - 1) : 0.9 * (known.length - 1);
   const worst = known.length > 9 ? { side: bad, value: quantile(known, place) } : null;
   return { bins: { edges: Array.from({ length: BINS + 1 }, (_, k) => low + k * width), counts }, values, worst, own: index < 0 ? null : values[index], index };
@@ -86,9 +90,11 @@ function quantile(sorted, place) {
   return sorted[below] + (place - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
 }
 
-function describeUes({ worst, metric }, answer) {
+function describeUes({ bins, values, worst, metric }, answer) {
+  const known = bins.counts.reduce((sum, one) => sum + one, 0);
+  const some = known < answer.count ? ` ${digits(known)} of them have this figure.` : "";
   const tail = worst ? ` The worst tenth is ${worst.side === "low" ? "at or below" : "at or above"} ${show(worst.value, unitOf(metric))}.` : "";
-  return `${answer.count} UEs.${tail} Click a bar to see whose it is.${answer.sampled ? " There are too many UEs to list; pick one by its number." : ""}`;
+  return `${digits(answer.count)} UEs.${some}${tail} ${values ? "Click a bar to see whose it is." : "There are too many to list; pick one by its number."}`;
 }
 
 function binScales(size, bins) {
@@ -138,7 +144,7 @@ function hitBins(x, size, view) {
   const k = binAt(x, size, view);
   if (k < 0) return null;
   const unit = unitOf(view.metric);
-  return [`${show(view.bins.edges[k], unit)} to ${show(view.bins.edges[k + 1], unit)}`, `${view.bins.counts[k]} UEs`];
+  return [`${show(view.bins.edges[k], unit)} to ${show(view.bins.edges[k + 1], unit)}`, `${digits(view.bins.counts[k])} UEs`];
 }
 
 /** Lists the UEs of a bar, and picks the first. */
@@ -155,7 +161,7 @@ function drawPicked({ view, list, card, picked }, answer) {
   const [number, note] = [setting("ue"), picked.querySelector(".note")];
   const whole = answer.columns ? null : number === "" ? undefined : shelf.get(`api/runs/${currentRun().id}/ues?ue=${Number.parseInt(number, 10)}`);
   const row = whole ?? (answer.columns && view.index >= 0 ? Object.fromEntries(Object.entries(answer.columns).map(([name, values]) => [name, values[view.index]])) : null);
-  say(note, number === "" ? "None yet: click a bar, a point of the map, or type a number." : row && !row.error ? `UE ${number}` : `There is no UE ${number} here.`);
+  say(note, number === "" ? `None yet: ${answer.columns ? "click a bar, a point of the map, or " : ""}type a number.` : row && !row.error ? `UE ${number}` : `There is no UE ${number} here.`);
   const key = `${view.said}/${row ? "there" : ""}/${view.listed?.join() ?? ""}`;
   if (card.dataset.key === key) return;
   card.dataset.key = key;
