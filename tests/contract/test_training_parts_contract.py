@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from hpfl.config import ConfigError
 from hpfl.training.clock import CLOCKS
 from hpfl.training.loop import play_round
 from hpfl.training.watching import WATCHERS
@@ -34,6 +35,9 @@ def test_time_goes_on_edges_arrive_and_a_run_repeats(name):
     assert torch.equal(state.params, again.params)
 
 
-def test_a_watcher_needs_no_folder():
-    for name in WATCHERS.names():
+@pytest.mark.parametrize("name", WATCHERS.names())
+def test_a_watcher_needs_no_folder_and_one_that_lacks_its_package_names_the_extra(name):
+    try:
         assert WATCHERS.get(name)(None) is not None
+    except ConfigError as error:
+        assert f"pip install 'hpfl[{name}]'" in str(error)
