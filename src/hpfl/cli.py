@@ -34,6 +34,11 @@ COMMANDS = {
         "Put several runs into one table and one figure.",
         "Example: hpfl compare runs/hpfl runs/shpfl --target 0.9",
     ),
+    "figures": Command(
+        "hpfl.cli_figures:figures_command",
+        "Draw the figures of runs again, in other looks and kinds of file.",
+        "Example: hpfl figures runs/quickstart --style ieee --format pdf",
+    ),
     "timeline": Command(
         "hpfl.cli_timeline:timeline_command",
         "Draw a run's timeline: every phase of every edge, and when the cloud aggregated.",
