@@ -65,7 +65,7 @@ def run_parts(
     """
     place = Place(out=out, device=device, data_dir=data_dir)
     engine: Engine = LocalEngine(workers) if workers > 1 else InProcess()
-    with SweepDisplay(console=console or Console(stderr=True)) as display:
+    with alone(out), SweepDisplay(console=console or Console(stderr=True)) as display:
         left = play_parts(parts, place, engine, display, should_stop=should_stop, more=more)
     return not left
 
@@ -81,7 +81,7 @@ def play_parts(
     go_on: bool = False,
 ) -> Unfinished:
     """Run what is missing with an engine; what is left then. With `go_on` the others go on where a run fails."""
-    with alone(place.out), engine:
+    with engine:
         queue = _Queue(parts, place.out, more)
         course = _Course(display, should_stop, go_on=go_on)
         while missing := course.unfailed(queue.missing()):
