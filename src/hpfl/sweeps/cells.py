@@ -96,7 +96,7 @@ def _cell(study: SweepStudy, base: Config, name: str, point: Mapping[str, Any]) 
 def _value_of(config: Config, key: str) -> Any:
     """What a case that leaves a key alone has there; None of an option, or of the system."""
     section, _, name = key.partition(".")
-    value = getattr(getattr(config, section, None), name, None)
+    value: Any = getattr(getattr(config, section, None), name, None)
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
