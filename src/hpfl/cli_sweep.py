@@ -97,7 +97,7 @@ def _based(source: str, given: dict[str, Any]) -> BasedStudy:
     """The study of a file or of options; options win over a file's words, and add to what it sets and varies."""
     path = Path(source)
     from_file = path.is_file() and is_study(path)
-    tree = read_study(path).to_tree() if from_file else {"base": source}
+    tree: dict[str, Any] = read_study(path).to_tree() if from_file else {"base": source}
     for name, key in (("vary", "grid"), ("set", "set")):
         if given[name]:
             tree[key] = {**tree.get(key, {}), **_pairs(given[name], f"--{name}", several=name == "vary")}
@@ -167,8 +167,9 @@ def _announce(plan: Sweep, console: Console) -> None:
 
 
 def _report(result: SweepResult, plan: Sweep, console: Console) -> None:
+    screen = console if console.is_terminal else Console(file=console.file, width=200, quiet=console.quiet)
     for table in result.tables:
-        console.print(shown(table))
+        screen.print(shown(table, width=screen.width))
     if result.tables:
         console.print(f"Page in {plan.out / PAGE}", soft_wrap=True, highlight=False)
     again = shlex.join(["hpfl", "sweep", str(plan.out / STUDY)])
@@ -191,11 +192,31 @@ def failures(failed: dict[str, str]) -> str:
     return "\n".join(f"{names[0]}{more[error]} failed: {error}" for error, names in by_error.items())
 
 
-def shown(table: ResultTable) -> Table:
-    """A table for the terminal."""
+DISPENSABLE = (
+    "global accuracy (%)",
+    "downlink (Mbit)",
+    "best (%)",
+    "uplink (Mbit)",
+    "rounds",
+    "worst tenth (%)",
+    "seeds",
+    "energy / baseline",
+    "energy (J)",
+)
+"""Columns that are left out, in this order, where the terminal is too narrow; files have them all."""
+
+
+def shown(table: ResultTable, *, width: int) -> Table:
+    """A table for a terminal of some width."""
+    texts = [[cell_text(cell, span=lambda low, high: f"({low} .. {high})") for cell in row] for row in table.rows]
+    need = {name: max(len(name), *(len(row[at]) for row in texts)) + 2 for at, name in enumerate(table.headings)}
+    for name in DISPENSABLE:
+        if name in need and sum(need.values()) > width:
+            del need[name]
     grid = Table(title=table.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
-    for index, heading in enumerate(table.headings):
-        grid.add_column(heading, justify="left" if index < table.naming else "right")
-    for row in table.rows:
-        grid.add_row(*(cell_text(cell, span=lambda low, high: f"({low} .. {high})") for cell in row))
+    kept = [at for at, name in enumerate(table.headings) if name in need]
+    for at in kept:
+        grid.add_column(table.headings[at], justify="left" if at < table.naming else "right")
+    for row in texts:
+        grid.add_row(*(row[at] for at in kept))
     return grid

@@ -1,4 +1,4 @@
-"""The figure of a sweep: every cell's curve with a band over its seeds, and when it reached the first target."""
+"""The figure of a sweep: a curve with a band over seeds for each cell, and the way to the last target all reach."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,11 @@ FORMATS = ("svg", "png", "pdf")
 
 def draw(sweep: Swept, out: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Draw it in each of these formats; nothing where no run has rounds."""
-    groups, target = sweep.groups, sweep.targets[0]
+    groups = sweep.groups
     if not groups:
         return []
+    reached = [target for target in sweep.targets if all(each.all_arrived for each in sweep.ways(target))]
+    target = (reached or sweep.targets)[-1]
     ways = sweep.ways(target)
+    (out / FIGURES).mkdir(exist_ok=True)
     return [compare_figure(groups, ways, out / FIGURES / f"curves.{kind}", target=target) for kind in formats]

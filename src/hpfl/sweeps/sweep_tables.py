@@ -13,6 +13,7 @@ from hpfl.sweeps.study_file import CASE
 from hpfl.sweeps.swept import Swept, result_rows, target_columns
 
 UNKNOWN = "–"
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +161,10 @@ def cell_text(cell: TableCell, *, plus_minus: str = " ± ", times: str = "×", s
     if cell.mean is None:
         return cell.words or UNKNOWN
     half = cell.half if cell.ends is None else (cell.ends[1] - cell.ends[0]) / 2
+    half = half if half and half > _SAME * abs(cell.mean) else None  # seeds that agree leave no margin
     decimals = _decimals(half, cell.mean)
     shown = f"{cell.mean:.{decimals}f}{times if cell.is_ratio else ''}"
-    if cell.ends is not None:
+    if cell.ends is not None and half is not None:
         low, high = (f"{end:.{decimals}f}" for end in cell.ends)
         return f"{shown} {span(low, high)}"
     return shown if half is None else f"{shown}{plus_minus}{half:.{decimals}f}"

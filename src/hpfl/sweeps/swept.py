@@ -52,7 +52,7 @@ class Swept:
     def groups(self) -> list[Group]:
         """The runs by cell, those of which have rounds; each group is one line of a figure."""
         found = ((cell, tuple(run.view for run in self.of(cell) if run.view.rows)) for cell in self.cells)
-        return [Group(label=cell.label, runs=views, kind=cell.name) for cell, views in found if views]
+        return [Group(label=cell.short_label, runs=views, kind=cell.name) for cell, views in found if views]
 
     def ways(self, target: Target) -> list[Ways]:
         """The way of every group to a target."""

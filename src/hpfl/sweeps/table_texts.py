@@ -19,6 +19,7 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "–": "--",
     "×": r"$\times$",
+    "±": r"$\pm$",
 }
 
 
