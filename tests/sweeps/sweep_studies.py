@@ -17,6 +17,7 @@ SMALL = {
 
 def small(**tree):
     """The study, and its base."""
-    told = {"grid": {"planning.planner": ["paper", "random"]}, "seeds": 2, "targets": [0.1]} | tree
+    told = {"grid": {"planning.planner": ["paper", "random"]}, "seeds": 2, "targets": [0.1]}
+    told |= {"outputs": ["csv", "tables"]} | tree
     study = study_of({"base": "quickstart-paper", **told, "set": SMALL | told.get("set", {})}, where="study.toml")
     return BasedStudy(study=study, base=base_of(study))

@@ -21,6 +21,7 @@ from hpfl.sweeps.code_version import code_of
 from hpfl.sweeps.in_process import InProcess
 from hpfl.sweeps.parts import done
 from hpfl.sweeps.runner import alone
+from hpfl.sweeps.study_file import OUTPUTS
 from hpfl.sweeps.sweep_display import SweepDisplay
 from hpfl.sweeps.sweep_folder import claim, home_of, open_study, study_text
 from hpfl.sweeps.sweep_plan import planned, usual_folder
@@ -44,7 +45,7 @@ def here(monkeypatch):
 def whole(tmp_path_factory):
     """A sweep of one worker that nobody has disturbed."""
     out = tmp_path_factory.mktemp("whole") / "out"
-    assert not carried(planned(small(), out), workers=1).left
+    assert not carried(planned(small(outputs=list(OUTPUTS)), out), workers=1).left
     return out
 
 
@@ -141,9 +142,7 @@ def test_runs_of_other_code_are_stale_and_are_run_again_unless_they_are_kept(tmp
 
 def test_the_version_of_what_computes_a_run_knows_parts_of_ones_own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    source = (
-        "from hpfl.planning.baselines import random_edges as planner\n\n\ndef mine(*given, **more):\n    return {}\n"
-    )
+    source = "def mine(*given, **more):\n    return {}\n"
     (tmp_path / "own_planner_a.py").write_text(source)
     (tmp_path / "own_planner_b.py").write_text(source + "# another\n")
     usual = code_of(hpfl.preset("quickstart"))
@@ -205,7 +204,12 @@ def test_a_baseline_that_no_cell_has_is_refused(tmp_path):
 def test_from_python_it_is_a_table_with_one_row_per_run(tmp_path):
     config = hpfl.preset("quickstart-paper")
     config.training.rounds = 2
-    study = {"vary": {"planning.planner": ("paper", "random")}, "seeds": range(2), "set": small().study.set_}
+    study = {
+        "vary": {"planning.planner": ("paper", "random")},
+        "seeds": range(2),
+        "set": small().study.set_,
+        "outputs": [],
+    }
     study["set"] = {key: value for key, value in study["set"].items() if key != "training.rounds"}
     frame = hpfl.sweep(config, out=tmp_path / "out", progress=False, device="cpu", **study)
     assert frame[["planning.planner", "seed", "rounds"]].values.tolist() == [
