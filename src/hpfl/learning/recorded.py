@@ -112,7 +112,8 @@ class RecordedCohort:
             return None
         if num_groups not in self.replays:
             self._pool = self._pool or Pool()
-            self.replays[num_groups] = Replay.record(*parts, start, num_groups=num_groups, pool=self._pool)
+            options = {"num_groups": num_groups, "block_ues": self.cohort.block_ues}
+            self.replays[num_groups] = Replay.record(*parts, start, **options, pool=self._pool)
         return self.replays[num_groups]
 
     def _evaluation(self, start: Tensor, tests: Samples, training: LocalTraining) -> EvaluationReplay | None:

@@ -133,6 +133,7 @@ def _cohorts(
             device=device,
             dtype=torch_dtype(config),
             memory_gb=config.learning.memory_gb,
+            block_ues=config.learning.block_ues,
             products=products(config),
             metrics=metrics,
         )
