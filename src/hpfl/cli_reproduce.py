@@ -18,11 +18,11 @@ from hpfl.studies.cases import FULL, QUICK, Scale
 from hpfl.studies.catalogue import GROUPS, STUDIES, chosen
 from hpfl.studies.collected import Collected, collect, verdicts
 from hpfl.studies.page import figure, interval, write_page
-from hpfl.studies.parts import StudyPart
-from hpfl.studies.runner import More, run_parts
 from hpfl.studies.staged import known_parts
 from hpfl.studies.study import Study, nothing_more
 from hpfl.studies.summary_page import write_summary
+from hpfl.sweeps.parts import StudyPart
+from hpfl.sweeps.runner import More, run_parts
 
 MOST_WORKERS = 8
 """Processes that are taken unasked; each holds its data, on a GPU too."""

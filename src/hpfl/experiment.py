@@ -47,6 +47,8 @@ class Hooks:
     note: Callable[[str], None] = lambda text: None
     warn: Callable[[str], None] | None = None
     download: DownloadProgress | None = None
+    dataset: Callable[..., Dataset] = load_dataset
+    """How a data set is read by its name; whoever plays many runs keeps what was read."""
 
 
 def run_experiment(
@@ -106,7 +108,7 @@ def _with_data(
     config = given.written
     if data is None:
         name, options = config.data.dataset, given.data.options("dataset")
-        dataset = load_dataset(name, Path(data_dir) if data_dir else None, progress=hooks.download, options=options)
+        dataset = hooks.dataset(name, Path(data_dir) if data_dir else None, progress=hooks.download, options=options)
     else:
         dataset = data.dataset if isinstance(data, FederatedData) else data
         config = with_overrides(config, [f"data.dataset={GIVEN}"])

@@ -3,8 +3,8 @@
 from rich.console import Console
 
 import hpfl
-from hpfl.studies.parts import StudyPart, done
-from hpfl.studies.runner import run_parts
+from hpfl.sweeps.parts import StudyPart, done
+from hpfl.sweeps.runner import run_parts
 
 SMALL = ["network.edges=3", "network.ues_per_edge=2", "data.samples_per_ue=[5, 9]", "evaluation.test_samples=5"]
 

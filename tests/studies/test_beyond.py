@@ -12,9 +12,9 @@ from hpfl.studies import clocks, fairness, fig3, fig4, gradient_orders, planner_
 from hpfl.studies.beyond import TIMES_THE_ROUNDS, less
 from hpfl.studies.cases import FULL, QUICK
 from hpfl.studies.catalogue import GROUPS, STUDIES
-from hpfl.studies.parts import StudyPart, done
-from hpfl.studies.runner import run_parts
 from hpfl.studies.tabulate import where
+from hpfl.sweeps.parts import StudyPart, done
+from hpfl.sweeps.runner import run_parts
 
 OURS = (planner_gap, clocks, gradient_orders, fairness, sensitivity)
 

@@ -7,8 +7,9 @@ from study_runs import part, rounds_of, runs
 
 import hpfl
 from hpfl.reporting.store import read_rounds
-from hpfl.studies import parts
-from hpfl.studies.parts import done, run_part
+from hpfl.sweeps import part_run
+from hpfl.sweeps.part_run import run_part
+from hpfl.sweeps.parts import done
 
 
 def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path):
@@ -64,7 +65,7 @@ def killed_in(round_number, one, out):
 
 @pytest.mark.parametrize("limits", [{}, {"stop_at_accuracy": 0.0}])
 def test_a_killed_part_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch, limits):
-    monkeypatch.setattr(parts, "CHECKPOINT_EVERY", 3)
+    monkeypatch.setattr(part_run, "CHECKPOINT_EVERY", 3)
     one = part(rounds=12, **limits)
     assert runs([one], tmp_path / "whole")
     for last in (2,) if limits else (2, 5, 8):

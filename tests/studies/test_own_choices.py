@@ -14,7 +14,7 @@ from hpfl.dealing import deal
 from hpfl.rng import Streams
 from hpfl.studies import adaptation, own_step
 from hpfl.studies.cases import FULL, QUICK
-from hpfl.studies.parts import StudyPart, done
+from hpfl.sweeps.parts import StudyPart, done
 
 
 def arrived(seconds, *, planner, step, seed, broadcast="all", skew=0.0):

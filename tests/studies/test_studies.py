@@ -9,13 +9,14 @@ from study_runs import part, runs
 
 from hpfl.reporting.intervals import geometric
 from hpfl.reporting.store import OutputError
-from hpfl.studies import picture, runner
+from hpfl.studies import picture
 from hpfl.studies import time_to_accuracy as study
 from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.converged import converged_rows
-from hpfl.studies.parts import done
-from hpfl.studies.runner import results
 from hpfl.studies.tables import write_rows
+from hpfl.sweeps import runner
+from hpfl.sweeps.parts import done
+from hpfl.sweeps.runner import results
 
 
 def test_parts_are_done_once_and_skipped_after(tmp_path):
@@ -33,7 +34,7 @@ def test_a_part_of_another_configuration_is_run_again(tmp_path):
 
 
 def test_two_studies_do_not_work_in_one_folder(tmp_path):
-    with runner._alone(tmp_path), pytest.raises(OutputError, match="another hpfl reproduce"):
+    with runner.alone(tmp_path), pytest.raises(OutputError, match="another hpfl sweep or hpfl reproduce"):
         runs([part()], tmp_path)
     assert runs([part()], tmp_path)
 

@@ -77,12 +77,23 @@ def load(source: str | Path, *, system: str | None = None, overrides: Iterable[s
     config = validated(tree)
     if source in preset_names():
         config._shipped = {f"{section}.{name}": value for section, part in tree.items() for name, value in part.items()}
+    return _as_system(config, system, overrides)
+
+
+def varied(config: Config, overrides: Iterable[str]) -> Config:
+    """A configuration with overrides, `system=NAME` among them, as `load` takes them with a preset or a file."""
+    system, overrides = _system(None, {}, list(overrides))
+    return _as_system(config, system, overrides)
+
+
+def _as_system(config: Config, system: str | None, overrides: list[str]) -> Config:
+    """With the overrides, and as a system, whose settings those win over; but for its shape of the network."""
     config = with_overrides(config, overrides)
-    if system is not None:
-        shape = _SHAPE if system in _TWO_TIERS else ()
-        kept = [text for text in overrides if not text.strip().startswith(shape)]
-        config = with_overrides(apply_system(config, system), kept)
-    return config
+    if system is None:
+        return config
+    shape = _SHAPE if system in _TWO_TIERS else ()
+    kept = [text for text in overrides if not text.strip().startswith(shape)]
+    return with_overrides(apply_system(config, system), kept)
 
 
 def _system(asked: str | None, tree: Tree, overrides: list[str]) -> tuple[str | None, list[str]]:
@@ -182,17 +193,29 @@ def _override(text: str) -> tuple[str, str, str, Any]:
         meant = " or ".join(f"{key}={value}" for key in near(name) if "." in key) if equals else ""
         hint = f"; did you mean {meant}?" if meant else ""
         raise ConfigError(f"--set {text} is not of the form section.key=value{hint}")
-    if name not in known_keys() and name not in _OLD_NAMES:
+    _refuse_unknown(name, option)
+    section, entry = name.split(".")
+    return section, entry, option, toml_value(value.strip())
+
+
+def check_key(place: str) -> None:
+    """Refuse what is neither `section.key`, nor `section.key_options.option`, nor `system`."""
+    name, option = place.rsplit(".", 1) if place.count(".") == 2 else (place, "")
+    if place != "system":
+        _refuse_unknown(name, option)
+
+
+def _refuse_unknown(name: str, option: str) -> None:
+    if name.count(".") != 1 or (name not in known_keys() and name not in _OLD_NAMES):
         raise ConfigError(unknown(name))
     if option and not name.endswith(OPTIONS):
         takes = f"{name}{OPTIONS}" in known_keys()
         hint = f"; did you mean {name}{OPTIONS}.{option}?" if takes else f"; {name} has no options"
         raise ConfigError(f"{name}.{option} is not a key{hint}")
-    section, entry = name.split(".")
-    return section, entry, option, _value(value.strip())
 
 
-def _value(text: str) -> Any:
+def toml_value(text: str) -> Any:
+    """A value as TOML writes it; what is not TOML is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -13,7 +13,7 @@ from hpfl.reporting.compare_bars import distributions, equation
 from hpfl.reporting.groups import Group
 from hpfl.reporting.runs import common_time_word
 from hpfl.reporting.targets import ACCURACY, LOSS, Target
-from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, metric_of, ratio
+from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, metric_of, ratio, share_a_seed
 from hpfl.reporting.why import factor_text
 
 if TYPE_CHECKING:
@@ -78,9 +78,14 @@ def _headline(figure: "Figure", groups: Sequence[Group], ways: Sequence[Ways], t
     word = common_time_word(group.time_word for group in groups)
     reached = sorted((each for each in ways if each.all_arrived), key=lambda each: each.order)
     title = f"{'Loss' if _metric(groups) == LOSS else 'Accuracy'} against {word}"
-    if target is not None and reached:
+    if target is not None and reached and _comparable(reached):
         title = _claim(reached, _aim(target), alone=len(reached) == len(groups) == 2)
     style.headline(figure, title, _facts(groups))
+
+
+def _comparable(reached: Sequence[Ways]) -> bool:
+    """Whether the first two have a seed in common; whose seeds differ is not called sooner."""
+    return len(reached) < 2 or share_a_seed(reached[0].group, reached[1].group)
 
 
 def _claim(reached: Sequence[Ways], target: str, *, alone: bool) -> str:
@@ -105,10 +110,8 @@ def _metric(groups: Sequence[Group]) -> str:
 
 
 def _factor(found: Ratio) -> str:
-    """`19.7×`, with an interval `19.8× (17.7 .. 22.2)`, and it is said where it rests on no common seed."""
-    if found.time.low is not None:
-        return factor_text(found.time, "×")
-    return f"{found.time.mean:.1f}×" if found.paired else f"{found.time.mean:.1f}× (no common seed)"
+    """`19.7×`, and with an interval `19.8× (17.7 .. 22.2)`."""
+    return factor_text(found.time, "×") if found.time.low is not None else f"{found.time.mean:.1f}×"
 
 
 def _facts(groups: Sequence[Group]) -> str:

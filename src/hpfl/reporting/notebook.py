@@ -43,17 +43,17 @@ class NotebookDisplay(RunDisplay):
         """The panel as it is now: in the place of the one before, if there is one."""
         from IPython.display import display  # here only in a notebook
 
-        self._renewed_s, drawn = self._stopwatch(), _drawn(self._panel())
+        self._renewed_s, media = self._stopwatch(), drawn(self._panel())
         if self._renew is None:
-            self._renew = display(drawn, raw=True, display_id=True).update  # type: ignore[no-untyped-call]
+            self._renew = display(media, raw=True, display_id=True).update  # type: ignore[no-untyped-call]
         else:
-            self._renew(drawn, raw=True)
+            self._renew(media, raw=True)
 
     def _print(self, text: str) -> None:
         print(text)  # a stream of its own below the cell; rich would make it a page
 
 
-def _drawn(panel: RenderableType) -> Mapping[str, str]:
+def drawn(panel: RenderableType) -> Mapping[str, str]:
     """A panel by kinds of media; what it says is escaped."""
     console = Console(file=io.StringIO(), record=True, width=_WIDTH, force_jupyter=False, force_terminal=False)
     console.print(panel)

@@ -72,7 +72,7 @@ def summarise(
         "planning_s": total(table, "planning_s"),
         "target_accuracy": target.value if target and not target.is_loss else None,
         "target_loss": target.value if target and target.is_loss else None,
-        **_to_target(table, target),
+        **to_target(table, target),
     }
 
 
@@ -141,7 +141,8 @@ def _best(table: Sequence[Row], name: str, choose: Callable[..., Any]) -> Any:
     return choose((row[name] for row in evaluations(table, name)), default=None)
 
 
-def _to_target(table: Sequence[Row], target: Target | None) -> dict[str, Any]:
+def to_target(table: Sequence[Row], target: Target | None) -> dict[str, Any]:
+    """What it took a run to reach the target: seconds, rounds, joules and bits; null where it did not, or has none."""
     reached = None if target is None else target.reached(table)
     way = table[: reached.round] if reached else []
     return {

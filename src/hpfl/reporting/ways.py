@@ -2,13 +2,13 @@
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hpfl.reporting.groups import Group
-from hpfl.reporting.intervals import Interval, arithmetic, geometric
+from hpfl.reporting.intervals import Interval, mean_of_all, paired_ratio
 from hpfl.reporting.runs import RunView
 from hpfl.reporting.summary import total
 from hpfl.reporting.targets import ACCURACY, LOSS, Target, hardest_common
@@ -52,9 +52,13 @@ class Ways:
         """Whether every run got there; a mean over some of them would flatter the group."""
         return len(self.arrived) == len(self.by_seed)
 
+    def values(self, figure: Callable[[Way], float]) -> dict[Hashable, float | None]:
+        """A figure by seed; None for a run that never got there."""
+        return {seed: None if way is None else figure(way) for seed, way in self.by_seed.items()}
+
     def over_seeds(self, figure: Callable[[Way], float]) -> Interval | None:
         """A figure's mean over the seeds with its 95 % interval; None unless all got there."""
-        return arithmetic([figure(way) for way in self.arrived]) if self.all_arrived else None
+        return mean_of_all(list(self.values(figure).values()))
 
     def mean(self, figure: Callable[[Way], float]) -> float:
         """A figure's mean over those that got there."""
@@ -71,8 +75,7 @@ class Ways:
 class Ratio:
     """How many times longer one group took than another, and that as a product: rounds times seconds per round.
 
-    Over the seeds both have, geometric means of seed by seed ratios; where they have none in common (`time.count` is 0)
-    ratios of means, whose uncertainty is not known.
+    Geometric means, over the seeds both have, of seed by seed ratios.
     """
 
     time: Interval
@@ -82,11 +85,6 @@ class Ratio:
     def seconds_per_round(self) -> float:
         """How many times longer a mean round took."""
         return self.time.mean / self.rounds
-
-    @property
-    def paired(self) -> bool:
-        """Whether it is over common seeds."""
-        return self.time.count > 0
 
     @property
     def open(self) -> bool:
@@ -138,17 +136,15 @@ def ways_to(group: Group, target: Target) -> Ways:
 
 
 def ratio(one: Ways, other: Ways) -> Ratio | None:
-    """How many times longer `other` took than `one`; None where some run did not arrive, or took no time at all."""
-    if not one.all_arrived or not other.all_arrived or min(way.time_s for way in one.arrived + other.arrived) <= 0:
-        return None
-    common = [seed for seed in one.by_seed if seed in other.by_seed]
-    pairs = [(a, b) for seed in common if (a := one.by_seed[seed]) and (b := other.by_seed[seed])]
-    if pairs:
-        time = geometric([b.time_s / a.time_s for a, b in pairs])
-        rounds = geometric([b.rounds / a.rounds for a, b in pairs])
-    else:
-        time = Interval(other.mean(lambda way: way.time_s) / one.mean(lambda way: way.time_s), None, None, 0)
-        rounds = Interval(other.mean(lambda way: way.rounds) / one.mean(lambda way: way.rounds), None, None, 0)
-    assert time is not None
-    assert rounds is not None
-    return Ratio(time=time, rounds=rounds.mean)
+    """How many times longer `other` took than `one`, by seed.
+
+    None where some run did not arrive or took no time at all, and where they have no seed in common.
+    """
+    time = paired_ratio(one.values(lambda way: way.time_s), other.values(lambda way: way.time_s))
+    rounds = paired_ratio(one.values(lambda way: way.rounds), other.values(lambda way: way.rounds))
+    return None if time is None or rounds is None else Ratio(time=time, rounds=rounds.mean)
+
+
+def share_a_seed(one: Group, other: Group) -> bool:
+    """Whether there is anything to pair."""
+    return not one.by_seed.keys().isdisjoint(other.by_seed)

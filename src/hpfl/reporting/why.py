@@ -5,7 +5,7 @@ import math
 from hpfl.reporting import formats
 from hpfl.reporting.intervals import Interval
 from hpfl.reporting.targets import Target
-from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, ratio
+from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, ratio, share_a_seed
 
 
 def why(one: Ways, other: Ways, target: Target, *, brief: bool = False) -> str:
@@ -34,8 +34,11 @@ def factor_text(of: Interval, unit: str = "") -> str:
 
 
 def _untimed(one: Ways, other: Ways, target: Target) -> str:
-    """No ratio: somebody did not arrive, or arrived before any time had passed."""
-    return f"{target.full[0].upper()}{target.full[1:]} was reached by {_arrival(one)} and by {_arrival(other)}."
+    """No ratio: somebody did not arrive, or arrived before any time had passed; or there are no seeds to pair."""
+    told = f"{target.full[0].upper()}{target.full[1:]} was reached by {_arrival(one)} and by {_arrival(other)}."
+    if share_a_seed(one.group, other.group):
+        return told
+    return f"{told} They have no seed in common, and one seed is never set against another: no ratio is formed."
 
 
 def _arrival(ways: Ways) -> str:
@@ -54,7 +57,7 @@ def _verdict(fast: Ways, slow: Ways, found: Ratio, target: Target) -> str:
     sooner = f"{_time(fast, told)} of {fast.group.time_word}"
     times = f"{sooner}, {slow.group.label} after {_time(slow, told)}{other}"
     who = f"{fast.group.label} reached {target.full}"
-    return f"{who} after {times}: {_how_much(found, told)}.{_unpaired(fast, slow, found)}"
+    return f"{who} after {times}: {_how_much(found, told)}."
 
 
 def _time(ways: Ways, told: bool) -> str:
@@ -70,21 +73,13 @@ def _time(ways: Ways, told: bool) -> str:
 def _how_much(found: Ratio, told: bool) -> str:
     if found.open:
         return f"{factor_text(found.time)} times, so that {_common(found)} do not tell which is sooner"
-    if not told or not found.paired:
+    if not told:
         return "at the same time" if found.time.mean < NOTICEABLE else f"{times_text(found.time.mean)} sooner"
     return f"{factor_text(found.time)} times sooner, over {_common(found)}"
 
 
 def _common(found: Ratio) -> str:
     return "1 common seed" if found.time.count == 1 else f"{found.time.count} common seeds"
-
-
-def _unpaired(fast: Ways, slow: Ways, found: Ratio) -> str:
-    if found.paired:
-        return ""
-    if not _seeds_matter(fast, slow):
-        return " Their seeds differ, and with them all that was drawn."
-    return " They have no seed in common, so that the ratio is that of the means and has no interval."
 
 
 def _decomposition(fast: Ways, slow: Ways, found: Ratio) -> str:

@@ -30,10 +30,10 @@ from hpfl.simulation.simulated_run import build_simulation
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import name, panels
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.selection import MODES
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import bands, differences, distinct, where
+from hpfl.sweeps.parts import StudyPart
 from hpfl.training.loop import train
 from hpfl.training.record import RoundRecord
 from hpfl.training.state import TrainState

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hpfl.config import ConfigError, with_overrides
 from hpfl.studies.cases import Scale, value_of
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Study, nothing_more
+from hpfl.sweeps.parts import StudyPart
 
 
 def altered(study: Study, changes: Sequence[str]) -> Study:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpfl.studies.cases import Scale, case
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Rows, TableRow
 from hpfl.studies.tabulate import band, differences
+from hpfl.sweeps.parts import StudyPart
 
 TIMES_THE_ROUNDS = 4
 """`fastest` takes one or two edges a round, and is given as many times the rounds, which are over far sooner still."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpfl.config import Config, load
-from hpfl.studies.parts import StudyPart
+from hpfl.sweeps.parts import StudyPart
 
 SHOWN: Mapping[str, str] = {"rho": "planning.rho", "labels_per_ue": "data.labels_per_ue"}
 """Labels that every case carries, varied or not, with their keys."""

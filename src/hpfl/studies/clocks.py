@@ -11,9 +11,9 @@ from hpfl.reporting.summary import time_to_target
 from hpfl.studies.beyond import hpfl_case
 from hpfl.studies.cases import Scale
 from hpfl.studies.curves import SHADES, Line, draw_lines, name, panels, plain_log
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
 from hpfl.studies.tabulate import bands, distinct, evaluations, where
+from hpfl.sweeps.parts import StudyPart
 
 CLOCKS = ("round", "event")
 PLANNERS = ("full", "paper", "joint", "fastest")

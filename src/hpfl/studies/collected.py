@@ -10,11 +10,11 @@ from hpfl import atomic
 from hpfl.studies.cases import Scale
 from hpfl.studies.catalogue import STUDIES
 from hpfl.studies.claims import Statement, controlled, judge
-from hpfl.studies.parts import StudyPart, done
-from hpfl.studies.runner import results
 from hpfl.studies.staged import known_parts
 from hpfl.studies.study import Found, Study, Tables, nothing_more
 from hpfl.studies.tables import write_rows
+from hpfl.sweeps.parts import StudyPart, done
+from hpfl.sweeps.runner import results
 
 CLAIMS_FILE = "claims.json"
 

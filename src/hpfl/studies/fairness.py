@@ -11,9 +11,9 @@ from hpfl.reporting.style import INK
 from hpfl.studies.beyond import hpfl_case, less
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.curves import SHADES, Line, name, panels
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
 from hpfl.studies.tabulate import bands, distinct, where
+from hpfl.sweeps.parts import StudyPart
 
 DATA = ("mnist", "cifar10")
 WHO = (

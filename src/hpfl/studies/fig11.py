@@ -16,10 +16,10 @@ from hpfl.planning.planners import PLANNERS as PLANNED
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import SHADES, draw_lines, name, panels, plain_log, planner_line
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.problems import Posed, posed_problems
 from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
 from hpfl.studies.tabulate import bands, by_seed, distinct, rise, where
+from hpfl.sweeps.parts import StudyPart
 
 DATA = ("mnist", "cifar10")
 PLANNERS = ("paper", "joint", "shpfl")

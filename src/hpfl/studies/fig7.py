@@ -7,9 +7,9 @@ from typing import Any
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import draw_lines, name, panels, planner_line
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Study, TableRow, Tables
 from hpfl.studies.tabulate import bands, by_seed, distinct, per_round, where
+from hpfl.sweeps.parts import StudyPart
 
 DATA = ("mnist", "cifar10")
 PLANNERS = ("paper", "joint")

@@ -8,9 +8,9 @@ from typing import Any
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.curves import draw_lines, name, panels, planner_line
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.tabulate import bands, by_seed, distinct, finals, rise, where
+from hpfl.sweeps.parts import StudyPart
 
 PLANNERS = ("full", "random", "paper", "joint")
 RHOS = (0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)

@@ -8,9 +8,9 @@ from hpfl.reporting.style import MUTED, SERIES
 from hpfl.studies.beyond import less
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.curves import Line, draw_lines, name, panels
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
 from hpfl.studies.tabulate import EVALUATED, bands, distinct, evaluations, finals, where
+from hpfl.sweeps.parts import StudyPart
 
 OBJECTIVES = ("exact", "hessian-free", "first-order")
 PLANNERS: Mapping[str, Sequence[str]] = {"mnist": ("paper", "full"), "cifar10": ("paper",)}

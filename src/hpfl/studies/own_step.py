@@ -17,9 +17,9 @@ from hpfl.studies import time_to_accuracy as times
 from hpfl.studies.bars import Cell, paired, slowness
 from hpfl.studies.cases import Scale
 from hpfl.studies.curves import name, panels, plain_log
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.tabulate import distinct, where
+from hpfl.sweeps.parts import StudyPart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

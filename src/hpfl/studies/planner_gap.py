@@ -16,10 +16,10 @@ from hpfl.reporting.style import SKY
 from hpfl.rng import Stream
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.curves import SHADES, name, panels
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.problems import posed_problems
 from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
 from hpfl.studies.tabulate import bands, distinct, where
+from hpfl.sweeps.parts import StudyPart
 
 PLANNED = ("joint", "alternating", "paper", "random", "shpfl")
 """All of them keep to P2's constraints; `full` does not keep to the cap, so the bound is none for it."""

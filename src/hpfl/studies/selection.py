@@ -6,9 +6,9 @@ from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.convergence import draw, tables
 from hpfl.studies.curves import Line, name, planner_line
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Rows, Study, Tables
 from hpfl.studies.tabulate import differences, distinct, where
+from hpfl.sweeps.parts import StudyPart
 
 PLANNERS = ("full", "paper", "random", "joint")
 MODES = PLANNERS[:3]

@@ -10,9 +10,9 @@ from hpfl.studies.beyond import less
 from hpfl.studies.cases import Scale, case
 from hpfl.studies.claims import LEAST_SEEDS
 from hpfl.studies.curves import panels
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
 from hpfl.studies.tabulate import distinct, finals, where
+from hpfl.sweeps.parts import StudyPart
 
 WHO = (("hpfl", "paper"), ("hfl", "paper"), ("hpfl", "full"), ("hpfl", "random"))
 BOUNDS, STEPS = (5, 40), (0.01, 0.1)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpfl.studies.cases import Scale
-from hpfl.studies.parts import StudyPart
-from hpfl.studies.runner import results
 from hpfl.studies.study import Study, nothing_more
+from hpfl.sweeps.parts import StudyPart
+from hpfl.sweeps.runner import results
 
 
 def known_parts(study: Study, scale: Scale, seeds: Sequence[int], out: Path) -> list[StudyPart]:

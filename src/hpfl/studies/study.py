@@ -7,7 +7,7 @@ from typing import Any
 
 from hpfl.studies.cases import Scale
 from hpfl.studies.claims import Statement
-from hpfl.studies.parts import StudyPart
+from hpfl.sweeps.parts import StudyPart
 
 Found = Mapping[str, Any]
 """The content of a part's file."""

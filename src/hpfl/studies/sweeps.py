@@ -8,9 +8,9 @@ from hpfl.studies.cases import SHOWN, Scale, case
 from hpfl.studies.claims import Statement
 from hpfl.studies.convergence import draw, tables
 from hpfl.studies.curves import Line, name
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Rows, Study, Tables
 from hpfl.studies.tabulate import distinct, slopes, where
+from hpfl.sweeps.parts import StudyPart
 
 
 def sweep_study(

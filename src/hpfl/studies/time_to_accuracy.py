@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from hpfl.config import load
 from hpfl.reporting import summary
 from hpfl.reporting.intervals import geometric
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Rows
+from hpfl.sweeps.parts import StudyPart
 
 RANDOM_SIZES = (1, 2, 4, 8, 15)
 OWN_BROADCAST = ("fastest", "round-robin", "random-cycle")

@@ -7,10 +7,10 @@ from hpfl.studies import time_to_accuracy as times
 from hpfl.studies.bars import bars, comparisons, slower
 from hpfl.studies.cases import Scale
 from hpfl.studies.converged import converged_rows
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.picture import draw
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.tabulate import distinct
+from hpfl.sweeps.parts import StudyPart
 
 _EVERY: Mapping[str, times.Setting] = {**times.FULL, **times.QUICK}
 

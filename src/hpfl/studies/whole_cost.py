@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpfl.studies.cases import Scale
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Study, Tables
 from hpfl.studies.whole_cost_bars import bars, missed
 from hpfl.studies.whole_cost_choice import Development, cost_row, development, development_parts, worth_while
@@ -18,6 +17,7 @@ from hpfl.studies.whole_cost_places import DEVELOPMENT, UNSEEN, CostPlace, devel
 from hpfl.studies.whole_cost_report import write_report
 from hpfl.studies.whole_cost_tables import cells, converged, factors, versus
 from hpfl.studies.whole_cost_ways import OURS, Contender, CostWay, contenders, development_part, judged_part, long_part
+from hpfl.sweeps.parts import StudyPart
 
 
 def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:

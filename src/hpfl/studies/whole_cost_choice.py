@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpfl.reporting.intervals import geometric
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, TableRow
 from hpfl.studies.time_to_accuracy import run_row
 from hpfl.studies.whole_cost_places import CostPlace
 from hpfl.studies.whole_cost_ways import Contender, CostWay, contenders, development_part
+from hpfl.sweeps.parts import StudyPart
 
 SHORTLIST = 4
 """So many ways of a contender are tried on every development seed; of a fixed choice's steps half as many."""

@@ -7,9 +7,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from hpfl.config import Config, load
-from hpfl.studies.parts import Enough, Rounds, StudyPart
 from hpfl.studies.whole_cost_places import ALL, CODECS, UNSEEN, CostPlace
 from hpfl.studies.whole_cost_short import as_it_is, with_slow_edge
+from hpfl.sweeps.parts import Enough, Rounds, StudyPart
 
 OURS, PUBLISHED = "fastest", "paper as published"
 PRICED = "fastest, joules priced"

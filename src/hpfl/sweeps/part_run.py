@@ -1,15 +1,13 @@
-"""One run of a study: what is run and when to stop, and the small file that holds what came of it.
+"""Plays one run of a study to where its part has all it needs, from where it was stopped or killed, and sums it up.
 
-While it runs it keeps records and checkpoints in a folder of its own, so that an interrupted one goes on where it was.
+While it runs it keeps records and checkpoints in a folder of its own; of a whole run that folder is the result.
 """
 
-import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpfl import atomic
-from hpfl.config import Config, fingerprint
+from hpfl.config import Config
 from hpfl.experiment import Hooks, choose_device, run_experiment
 from hpfl.learning import NonFiniteUpdateError
 from hpfl.reporting.checkpoint import CheckpointError
+from hpfl.reporting.folder import CHECKPOINTS
 from hpfl.reporting.store import OutputError, read_rounds
 from hpfl.reporting.summary import environment, time_to_target
+from hpfl.sweeps.jobs import Job, Playing
+from hpfl.sweeps.kept_data import kept_dataset
+from hpfl.sweeps.parts import StudyPart, done, part_from_plain
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.record import RoundRecord
 
@@ -50,64 +52,32 @@ PER_UE = ("samples", "personalised_accuracy", "global_accuracy")
 """What is kept of every UE, at the end."""
 
 CHECKPOINT_EVERY = 100
-"""Rounds between the checkpoints of an unfinished part, which is saved at a stop too."""
-
-Probe = Callable[..., Mapping[str, Any]]
-"""Runs a configuration, told `device`, `data_dir` and `hooks`; hands back what the file holds besides the rounds."""
-
-Rounds = Sequence[Mapping[str, Any]]
-Enough = Callable[[Rounds], bool]
-"""Whether these rounds are all that a part needs."""
+"""Rounds between the checkpoints of an unfinished part, which is saved at a stop too; a whole run has its own."""
+_MADE_BY = "made-by"
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyPart:
-    """A configuration with the labels that place it in its study; it ends at a target, a time or its last round.
-
-    `name` is a path below the study's folder, so that parts made elsewhere merge by copying folders together.
-    """
-
-    name: str
-    labels: Mapping[str, Any]
-    config: Config
-    stop_at_accuracy: float | None = None
-    stop_at_s: float | None = None
-    timed: bool = False
-    """Whether wall time is what it is run for, so that nothing may run beside it."""
-    probe: Probe | None = None
-    """What runs it in place of an ordinary run; a function of a module, so that other processes find it."""
-    enough: Enough | None = None
-    """What else ends it, asked after every evaluation; a function of a module as well."""
-
-    @cached_property
-    def key(self) -> str:
-        """Everything that decides the part's numbers; a file with another key is not this part's."""
-        limits = [self.config.training.rounds, self.stop_at_accuracy, self.stop_at_s]
-        told = "".join(f" {function.__name__}" for function in (self.probe, self.enough) if function is not None)
-        return f"{fingerprint(self.config)} {json.dumps(limits)}{told}"
-
-    def file(self, out: Path) -> Path:
-        """Where its results lie."""
-        return out / "parts" / f"{self.name}.json"
-
-    def kept(self, out: Path) -> Path:
-        """The folder of what is kept of it while it runs, one within for each configuration, version and machine."""
-        return out / "unfinished" / self.name
-
-    def unfinished(self, out: Path, device: str) -> Path:
-        """Where it keeps what it has while it runs; what another version or machine began is not gone on with."""
-        place = json.dumps(environment(device=choose_device(device).type), sort_keys=True)
-        made_by = hashlib.blake2b(place.encode(), digest_size=4).hexdigest()
-        return self.kept(out) / f"{fingerprint(self.config)}-{made_by}"
+def job_of(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, gpus: float = 0.0) -> Job:
+    """The part as a job for an engine."""
+    task = {
+        "part": part.to_plain(),
+        "out": str(out.resolve()),
+        "device": device,
+        "data_dir": None if data_dir is None else str(data_dir.resolve()),
+    }
+    player, rounds = f"{__name__}:play_part", part.config.training.rounds
+    return Job(name=part.name, player=player, task=task, rounds=rounds, gpus=gpus)
 
 
-def done(part: StudyPart, out: Path) -> dict[str, Any] | None:
-    """The part's results, if they are there and are this part's."""
-    try:
-        found: dict[str, Any] = json.loads(part.file(out).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return found if isinstance(found, dict) and found.get("key") == part.key else None
+def play_part(task: Mapping[str, Any], playing: Playing) -> Mapping[str, Any]:
+    """Play a job that `job_of` made. What only a probe knows is not kept, so that those are let end."""
+    part, out = part_from_plain(task["part"]), Path(task["out"])
+    hooks = Hooks(
+        on_round=lambda record: playing.on_round(record.round), should_stop=playing.should_stop, warn=playing.note
+    )
+    hooks = replace(hooks, should_stop=Hooks().should_stop) if part.probe else hooks
+    data_dir = None if task["data_dir"] is None else Path(task["data_dir"])
+    run_part(part, out, device=task["device"], data_dir=data_dir, hooks=hooks)
+    return {"done": done(part, out) is not None}
 
 
 def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, hooks: Hooks | None = None) -> None:
@@ -115,7 +85,8 @@ def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, 
 
     `wall_s` in the file is the time since the last stop.
     """
-    folder, hooks = part.unfinished(out, device), hooks or Hooks()
+    hooks = replace(hooks or Hooks(), dataset=kept_dataset)
+    folder = _made_ready(part, out, device)
     limit = _Limit(part, _begun(part, folder))
 
     def watch(record: RoundRecord) -> None:
@@ -123,10 +94,10 @@ def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, 
         hooks.on_round(record)
 
     diverged, seen, began = None, dict[str, Any](), time.perf_counter()
-    watching = Hooks(on_round=watch, should_stop=lambda: limit.reached or hooks.should_stop(), download=hooks.download)
+    watching = replace(hooks, on_round=watch, should_stop=lambda: limit.reached or hooks.should_stop())
     try:
         if part.probe is None:
-            seen |= _per_ue(part.config, folder, device=device, data_dir=data_dir, hooks=watching)
+            seen |= _per_ue(part, folder, device=device, data_dir=data_dir, hooks=watching)
         else:
             seen |= part.probe(part.config, device=device, data_dir=data_dir, hooks=watching)
     except (DivergedError, NonFiniteUpdateError) as error:
@@ -138,31 +109,52 @@ def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, 
         return
     content = {
         "key": part.key,
+        **({"code": part.code} if part.code else {}),
         "name": part.name,
         "labels": dict(part.labels),
         "diverged": diverged,
         "environment": environment(device=choose_device(device).type),
         "wall_s": time.perf_counter() - began,
-        "rounds": {name: [row.get(name) for row in limit.rows] for name in COLUMNS},
-        "ues": None,
+        **({} if part.whole else _columns(limit.rows)),
         **seen,
     }
     part.file(out).parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(part.file(out), json.dumps(content, allow_nan=False))
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder / CHECKPOINTS if part.whole else folder, ignore_errors=True)
 
 
-def _per_ue(config: Config, folder: Path, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
+def _columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"rounds": {name: [row.get(name) for row in rows] for name in COLUMNS}, "ues": None}
+
+
+def _made_ready(part: StudyPart, out: Path, device: str) -> Path:
+    """The folder to run in; what another configuration, version or machine has left in that of a whole run goes."""
+    if not part.whole:
+        return part.unfinished(out, device)
+    folder, mark, mine = part.folder(out), part.kept(out) / _MADE_BY, part.made_by(device)
+    if not mark.is_file() or mark.read_text(encoding="utf-8") != mine:
+        part.file(out).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(mark, mine)
+    return folder
+
+
+def _per_ue(part: StudyPart, folder: Path, *, device: str, data_dir: Path | None, hooks: Hooks) -> Mapping[str, Any]:
     """An ordinary run, begun or continued in `folder`, and the figures of every UE at its end."""
-    training = config.training.model_copy(update={"checkpoint_every": CHECKPOINT_EVERY})
-    often = config.model_copy(update={"training": training})
+    config = part.config if part.whole else _often(part.config)
     place: dict[str, Any] = {"out": folder, "figures": False, "device": device, "data_dir": data_dir}
     try:
-        result = run_experiment(often, **place, resume=folder.exists(), hooks=hooks)
+        result = run_experiment(config, **place, resume=folder.exists(), hooks=hooks)
     except CheckpointError:
         shutil.rmtree(folder)
-        result = run_experiment(often, **place, hooks=hooks)
-    return {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
+        result = run_experiment(config, **place, hooks=hooks)
+    return {} if part.whole else {"ues": {name: _plain(result.ues[name]) for name in PER_UE}}
+
+
+def _often(config: Config) -> Config:
+    training = config.training.model_copy(update={"checkpoint_every": CHECKPOINT_EVERY})
+    return config.model_copy(update={"training": training})
 
 
 def _begun(part: StudyPart, folder: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,122 @@
+"""The engine of one machine: worker processes, started once, with one thread each, and replaced if they are killed."""
+
+import os
+import selectors
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any
+
+from hpfl.config import ConfigError
+from hpfl.sweeps.jobs import Course, Job, Outcome
+from hpfl.sweeps.worker_process import WorkerProcess
+
+LOOK_S = 0.2
+"""How often it is looked whether to stop."""
+MOST_TRIES = 3
+"""Processes that one job may cost before it is given up."""
+MOST_WORKERS = 8
+"""Processes that are taken unasked; each holds its data."""
+
+
+class LocalEngine:
+    """Plays jobs in `workers` processes (0: one for each core, at most 8), which share out `gpus` GPUs."""
+
+    def __init__(self, workers: int = 0, *, gpus: int = 0) -> None:
+        _refuse_missing_gpus(gpus)
+        self.workers, self.gpus = workers or min(os.cpu_count() or 1, MOST_WORKERS), gpus
+        self._started: list[WorkerProcess] = []
+
+    def __enter__(self) -> "LocalEngine":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: Any) -> None:
+        for worker in self._started:
+            worker.end(at_once=kind is not None)
+        self._started.clear()
+
+    def run(self, jobs: Sequence[Job], course: Course) -> None:
+        """Play all; a job whose process was killed is begun again by another one, from what it has written."""
+        waiting, tries, told = deque(jobs), Counter[str](), False
+        with selectors.DefaultSelector() as ears:
+            for worker in self._started:
+                ears.register(worker.answers, selectors.EVENT_READ, worker)
+            while waiting or any(worker.job for worker in self._started):
+                if not told and course.should_stop():
+                    told = True
+                    waiting.clear()
+                    for worker in self._started:
+                        worker.say(stop=True)
+                self._hand_out(waiting, course, ears)
+                for key, _ in ears.select(LOOK_S):
+                    self._hear(key.data, course, waiting, tries, ears)
+                if told:
+                    waiting.clear()
+
+    def _hand_out(self, waiting: deque[Job], course: Course, ears: selectors.BaseSelector) -> None:
+        """Every worker that has nothing to do gets a job; workers are started as they are needed."""
+        while waiting:
+            idle = next((worker for worker in self._started if worker.job is None), None)
+            if idle is None:
+                if len(self._started) >= self.workers:
+                    return
+                idle = self._start()
+                ears.register(idle.answers, selectors.EVENT_READ, idle)
+            idle.play(job := waiting.popleft())
+            course.begun(job)
+
+    def _start(self) -> WorkerProcess:
+        taken = {worker.number for worker in self._started}
+        number = next(number for number in range(self.workers) if number not in taken)
+        gpu = str(number % self.gpus) if self.gpus else None
+        worker = WorkerProcess(number, gpu=gpu)
+        self._started.append(worker)
+        return worker
+
+    def _hear(
+        self,
+        worker: WorkerProcess,
+        course: Course,
+        waiting: deque[Job],
+        tries: Counter[str],
+        ears: selectors.BaseSelector,
+    ) -> None:
+        said = worker.heard()
+        if said is None:
+            ears.unregister(worker.answers)
+            self._started.remove(worker)
+            self._lost(worker, worker.job, course, waiting, tries)
+            return
+        for each in said:
+            job = worker.job
+            assert job is not None  # it speaks of its job alone
+            if "round" in each:
+                course.round(job, each["round"])
+            elif "note" in each:
+                course.note(job, each["note"])
+            else:
+                worker.job = None
+                course.ended(job, Outcome(**each["ended"]))
+
+    def _lost(
+        self, worker: WorkerProcess, job: Job | None, course: Course, waiting: deque[Job], tries: Counter[str]
+    ) -> None:
+        """A process is gone: its job is begun again, unless that has cost too many already."""
+        how = worker.last_words()
+        if job is None:
+            return
+        tries[job.name] += 1
+        if tries[job.name] < MOST_TRIES:
+            course.note(job, f"the process of {job.name} {how.splitlines()[0]}; another takes it up")
+            waiting.appendleft(job)
+        else:
+            course.ended(job, Outcome(done=False, error=f"{MOST_TRIES} processes died over it; the last {how}"))
+
+
+def _refuse_missing_gpus(asked: int) -> None:
+    if not asked:
+        return
+    import torch
+
+    there = torch.cuda.device_count()
+    if asked > there:
+        raise ConfigError(f"--gpus is {asked}; PyTorch finds {there or 'no'} CUDA device{'s' * (there != 1)} here")
