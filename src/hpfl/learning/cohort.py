@@ -30,7 +30,7 @@ from hpfl.learning.method import Method, is_objective, roles_of
 from hpfl.learning.metrics import DEFAULT_METRICS, LOSS_COLUMNS, BoundMetric, columns_of, figures_of
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, Layout, Limit, whole_batch
-from hpfl.learning.placement import Placement, converted, per_ue_bytes, room_beside
+from hpfl.learning.placement import Placement, converted, per_ue_bytes, refuse_empty, room_beside
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.room import Trial
 from hpfl.learning.sending import Sending
@@ -122,7 +122,7 @@ class Cohort:
         params = params.to(self.device, self.data.samples.dtype)
         asked = {"num_groups": num_groups, "weights": weights, "streams": streams, "key": key, "coding": coding}
         request = Request.of(params, ues, groups, **asked)
-        self.data.refuse_empty(request.ues)
+        refuse_empty(request.ues, self.data.samples.shards.sizes)
         rows = self.sending.rows_of(kept, params, request.groups, coding)
         answer = Answer.empty(request, rows, keep_per_ue=keep_per_ue)
         with repeatable(self.products, self.device):

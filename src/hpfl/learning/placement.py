@@ -79,11 +79,13 @@ class Placement:
         own = layout.members[bucket]
         return own[[int(np.argmax(self.samples.shards.sizes[own]))]]
 
-    def refuse_empty(self, ues: IntArray) -> None:
-        """Refuse UEs without samples."""
-        empty = ues[self.samples.shards.sizes[ues] == 0]
-        if len(empty):
-            raise LearningError(f"UE {int(empty[0])} takes part but its shard is empty; wanted at least one sample")
+
+
+def refuse_empty(ues: IntArray, sizes: IntArray) -> None:
+    """Refuse UEs without samples."""
+    empty = ues[sizes[ues] == 0]
+    if len(empty):
+        raise LearningError(f"UE {int(empty[0])} takes part but its shard is empty; wanted at least one sample")
 
 
 def converted(samples: Samples, memory_gb: float) -> Samples:

@@ -18,6 +18,7 @@ from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.kept import Kept
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.packing import Store, whole_batch
+from hpfl.learning.placement import refuse_empty
 from hpfl.learning.precision import repeatable
 from hpfl.learning.replay import LEAST_SHARE, EvaluationReplay, Pool, Replay
 from hpfl.learning.room import Trial
@@ -83,7 +84,7 @@ class RecordedCohort:
             replay = None if apart else self._replay(params, num_groups, len(np.unique(ues)))
             if replay is not None:
                 request = Request.of(params, ues, groups, **asked)
-                cohort.data.refuse_empty(request.ues)
+                refuse_empty(request.ues, cohort.data.samples.shards.sizes)
                 total, losses = replay.run(params, request.ues, request.groups, request.shares)
                 return reported(request, Answer(total, losses, None, Kept()))
         own: dict[str, Any] = {"kept": kept, "keep_per_ue": keep_per_ue, "coding": coding}
