@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,6 +61,27 @@ class Spread(Protocol):
 
     def cohorts(self, note: Callable[[str], None]) -> AbstractContextManager[MakeCohort]:
         """What makes cohorts there, while this lasts."""
+
+
+SPREADS: Mapping[str, str] = {"ray": "hpfl.clusters.spread:RaySpread"}
+"""Engines that spread one run, by name: each is imported when it is asked for."""
+
+
+def spread_by(engine: str, **options: Any) -> Spread | None:
+    """How an engine spreads a run, with what options are given (those that are None are not); None: it stays here."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if engine in SPREADS:
+        made: Spread = resolve_name(SPREADS[engine])(**given)
+        return made
+    if engine != "local":
+        raise ConfigError(f"engine is {engine!r}; wanted local (this process) or {', '.join(SPREADS)}")
+    if given:
+        name, value = next(iter(given.items()))
+        raise ConfigError(
+            f"--{name.replace('_', '-')} is {value}, and the engine is 'local', which computes a run in this process; "
+            "wanted --engine ray"
+        )
+    return None
 
 
 def run_experiment(

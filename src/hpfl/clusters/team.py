@@ -57,7 +57,11 @@ def team_of(wanted: Wanted, address: str, note: Say) -> Iterator[Team]:
     with connected(address, wanted) as ray:
         device = "cuda" if wanted.gpus else "cpu"
         kind = ray.remote(Worker).options(
-            num_cpus=wanted.cpus, num_gpus=wanted.gpus, max_restarts=-1, max_task_retries=-1
+            num_cpus=wanted.cpus,
+            num_gpus=wanted.gpus,
+            max_restarts=-1,
+            max_task_retries=-1,
+            scheduling_strategy="SPREAD",
         )
         actors = [kind.remote(max(int(wanted.cpus), 1), device) for _ in range(wanted.count)]
         try:
