@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hpfl.planning import PLANNERS, Plan, PlanError, ProblemError, RoundProblem, plan
     from hpfl.registry import part
     from hpfl.reporting.shown_result import open_run
+    from hpfl.sweeps.sweep_door import sweep
     from hpfl.training.watching import RunResult, Watcher
 
 __version__ = "0.1.0"
@@ -48,6 +49,7 @@ __all__ = [
     "preset",
     "resolve",
     "run",
+    "sweep",
 ]
 
 _KNOWN_BY = {
@@ -60,6 +62,7 @@ _KNOWN_BY = {
     "hpfl.planning": ("PLANNERS", "Plan", "PlanError", "ProblemError", "RoundProblem", "plan"),
     "hpfl.registry": ("part",),
     "hpfl.reporting.shown_result": ("open_run",),
+    "hpfl.sweeps.sweep_door": ("sweep",),
     "hpfl.training.watching": ("RunResult", "Watcher"),
 }
 

@@ -75,14 +75,18 @@ def in_notebook() -> bool:
     return Console().is_jupyter
 
 
+def is_shown(progress: bool | None) -> bool:
+    """Whether progress is shown: as was said, else at a terminal and in a notebook."""
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return in_notebook() or terminal if progress is None else progress
+
+
 @contextmanager
 def _display(config: Config | Experiment, progress: bool | None) -> Iterator[RunDisplay | None]:
     """What shows the run; None: nothing does."""
     notebook = in_notebook()
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    shown = notebook or terminal if progress is None else progress
     kind = NotebookDisplay if notebook else RunDisplay
-    with kind(total_rounds=config.training.rounds) if shown else nullcontext() as display:
+    with kind(total_rounds=config.training.rounds) if is_shown(progress) else nullcontext() as display:
         yield display
 
 
@@ -91,14 +95,20 @@ def _interruptible(display: RunDisplay | None, hooks: Hooks | None) -> Iterator[
     """The hooks of a run that an interrupt ends after its round, where nobody else has taken interrupts in hand."""
     if hooks is None:
         hooks = Hooks(warn=warned) if display is None else Hooks(note=display.note, download=download_progress())
-    mine = threading.current_thread() is threading.main_thread()
-    mine = mine and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    again = "interrupt" if isinstance(display, NotebookDisplay) else "Ctrl-C"
-    say = _said(display)
-    asked = stopping_after_round(say, kinds=(signal.SIGINT,), again=again) if mine else nullcontext(Stop())
-    with asked as stop:
+    with interrupts_taken(_said(display)) as stop:
         ends = hooks.should_stop
         yield stop, replace(hooks, should_stop=lambda: stop.is_asked or ends())
+
+
+@contextmanager
+def interrupts_taken(say: Callable[[str], None]) -> Iterator[Stop]:
+    """A stop that the first interrupt asks for, where nobody else has taken interrupts in hand."""
+    mine = threading.current_thread() is threading.main_thread()
+    mine = mine and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    again = "interrupt" if in_notebook() else "Ctrl-C"
+    asked = stopping_after_round(say, kinds=(signal.SIGINT,), again=again) if mine else nullcontext(Stop())
+    with asked as stop:
+        yield stop
 
 
 def _said(display: RunDisplay | None) -> Callable[[str], None]:

@@ -13,7 +13,7 @@ class RoundRecords(list[dict[str, Any]]):
 
     def to_frame(self) -> DataFrame:
         """One row per round, one column per figure; what was not evaluated is NaN."""
-        return _pandas().DataFrame.from_records(list(self))
+        return pandas_needed().DataFrame.from_records(list(self))
 
     def _repr_html_(self) -> str | None:
         return _html(self)
@@ -24,13 +24,14 @@ class UeColumns(dict[str, Any]):
 
     def to_frame(self) -> DataFrame:
         """One row per UE, one column per figure."""
-        return _pandas().DataFrame(dict(self))
+        return pandas_needed().DataFrame(dict(self))
 
     def _repr_html_(self) -> str | None:
         return _html(self)
 
 
-def _pandas() -> Any:
+def pandas_needed() -> Any:
+    """Pandas, or a sentence that says how to get it."""
     try:
         import pandas
     except ImportError:

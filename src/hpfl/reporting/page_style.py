@@ -25,3 +25,12 @@ th { color: var(--muted); font-weight: 600 } td.number { font-variant-numeric: t
 @media print { body { max-width: none; font-size: 10pt } h2 { break-after: avoid } figure { break-inside: avoid }
   .scroll { overflow: visible } }
 """
+
+
+def whole_page(title: str, body: str) -> str:
+    """A page in this style; `title` and `body` are HTML."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{PAGE_STYLE}</style></head><body>{body}</body></html>\n"
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 from hpfl import atomic
 from hpfl.config import to_toml
-from hpfl.reporting.page_style import PAGE_STYLE
+from hpfl.reporting.page_style import whole_page
 from hpfl.studies.collected import Collected
 
 PAGE = "index.html"
@@ -18,11 +18,7 @@ _LOOKS = {"holds": "holds", "does not hold": "not", "inconclusive": "open"}
 def write_page(outcomes: Sequence[Collected], judged: Sequence[Mapping[str, Any]], out: Path, command: str) -> Path:
     """Write the page into `out`, whole in itself; CSV files lie beside it."""
     body = [_head(outcomes, command), _claims(judged), *(_study(outcome, out, command) for outcome in outcomes)]
-    text = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>HPFL: the paper, reproduced</title><style>{PAGE_STYLE}</style></head><body>{''.join(body)}</body></html>\n"
-    )
+    text = whole_page("HPFL: the paper, reproduced", "".join(body))
     atomic.write_text(out / PAGE, text)
     return out / PAGE
 

@@ -35,6 +35,13 @@ class Cell:
         """`bandwidth_hz=1e6, planner=joint`, as people read it."""
         return self.name.replace(",", ", ")
 
+    @property
+    def short_label(self) -> str:
+        """`bandwidth_hz=1e6, joint`: words need no key."""
+        named = [word.partition("=")[::2] for word in self.name.split(",")]
+        values = {str(value) for value in self.values.values() if isinstance(value, str)}
+        return ", ".join(value if value in values else f"{key}={value}" if value else key for key, value in named)
+
 
 def expanded(study: SweepStudy) -> list[dict[str, Any]]:
     """The values of every cell: cases, times rows of the zip, times the grid; the last axis runs fastest."""
@@ -96,7 +103,7 @@ def _cell(study: SweepStudy, base: Config, name: str, point: Mapping[str, Any]) 
 def _value_of(config: Config, key: str) -> Any:
     """What a case that leaves a key alone has there; None of an option, or of the system."""
     section, _, name = key.partition(".")
-    value = getattr(getattr(config, section, None), name, None)
+    value: Any = getattr(getattr(config, section, None), name, None)
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 

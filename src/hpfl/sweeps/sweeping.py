@@ -1,0 +1,68 @@
+"""A whole sweep: runs what is missing, then leaves results, tables, figures and page of all that is there."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpfl.config import ConfigError
+from hpfl.experiment import choose_device
+from hpfl.sweeps.engines import make_engine
+from hpfl.sweeps.outputs import write_outputs
+from hpfl.sweeps.runner import Place, ShouldStop, Unfinished, alone, play_parts
+from hpfl.sweeps.sweep_display import SweepDisplay
+from hpfl.sweeps.sweep_folder import claim
+from hpfl.sweeps.sweep_plan import Sweep
+from hpfl.sweeps.sweep_tables import ResultTable
+from hpfl.sweeps.swept import Swept, swept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """With what a sweep is run: an engine and its workers, GPUs that these share, a device, and where data lie."""
+
+    engine: str = "local"
+    workers: int = 0
+    gpus: int = 0
+    device: str = "auto"
+    data_dir: Path | None = None
+    run: bool = True
+    """Whether anything is run; else results are made of the runs that are there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResult:
+    """What a sweep has come to."""
+
+    swept: Swept
+    left: Unfinished
+    tables: Sequence[ResultTable]
+
+
+def carry_out(
+    sweep: Sweep, means: Means, display: SweepDisplay, *, should_stop: ShouldStop = lambda: False
+) -> SweepResult:
+    """Run what is missing, and write everything that the study wants of what is there then."""
+    if means.gpus and means.device == "cpu":
+        raise ConfigError(f"--gpus is {means.gpus} and --device is cpu; wanted one of them")
+    if means.engine == "local":
+        choose_device(means.device)  # refused here, if there is none
+    engine = make_engine(means.engine, workers=means.workers, gpus=means.gpus) if means.run else None
+    with alone(sweep.out):
+        claim(sweep.out, sweep.based)
+        left = Unfinished()
+        if engine is not None:
+            _say_stale(sweep, display.note)
+            share = means.gpus / means.workers if means.gpus and means.workers else float(bool(means.gpus))
+            place = Place(out=sweep.out, device=means.device, data_dir=means.data_dir, gpus_each=share)
+            left = play_parts(sweep.parts, place, engine, display, should_stop=should_stop, go_on=True)
+        found = swept(sweep)
+        made = write_outputs(found, sweep.out, display.note) if found.runs else []
+    return SweepResult(swept=found, left=left, tables=made)
+
+
+def _say_stale(sweep: Sweep, say: Callable[[str], None]) -> None:
+    if sweep.stale:
+        kept = not any(part.code for part in sweep.parts if part.name in set(sweep.stale))
+        runs = f"{len(sweep.stale)} run{'s are' if len(sweep.stale) > 1 else ' is'} stale"
+        what = "taken as they are" if kept else "run again; --keep-stale takes them as they are"
+        say(f"{runs}: made by another version of what computes them. They are {what}.")
