@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ def die_once(marker: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+_CALLS = count()
+
+
 class HeadOptions(hpfl.Options):
     """Options of `PrivateHead`."""
 
@@ -32,7 +36,7 @@ class HeadOptions(hpfl.Options):
 
 @dataclass(frozen=True)
 class PrivateHead(BaseMethod):
-    """UEs keep the bias of the last layer; whoever computes first while there is no file `marker` dies of it."""
+    """UEs keep the bias of the last layer; whoever is in the middle of it while there is no file `marker` dies."""
 
     marker: str
 
@@ -43,15 +47,16 @@ class PrivateHead(BaseMethod):
         return params[-10:]
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
-        die_once(Path(self.marker))
+        if next(_CALLS) == 12:  # beyond what is tried when a cohort is made
+            die_once(Path(self.marker))
         own = list(range(len(params) - 10, len(params)))
         total, end, losses = descended(steps, with_entries(params, params.new_tensor(own).long(), kept), training)
         return Local(total, end[-10:], *losses)
 
 
 @hpfl.part(options=HeadOptions)
-def private_head(*, marker: str) -> PrivateHead:
-    return PrivateHead(marker)
+def private_head(*, options: HeadOptions) -> PrivateHead:
+    return PrivateHead(options.marker)
 
 
 def play(task: Mapping[str, Any], playing: Playing) -> Mapping[str, Any]:

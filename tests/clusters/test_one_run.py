@@ -1,27 +1,22 @@
 """One run on a real cluster of several nodes: the bits of one process, whoever is lost on the way."""
 
 import hashlib
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from local_cluster import cluster_of
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
-os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is imported
-os.environ.setdefault("RAY_AUTH_TOKEN", "0123456789abcdef" * 4)
 
 import hpfl
 from hpfl.clusters.connecting import ClusterError
-from hpfl.clusters.ray_engine import RayEngine
 from hpfl.clusters.spread import RaySpread
-from hpfl.config import Config, to_toml, with_overrides
+from hpfl.config import Config, with_overrides
 from hpfl.experiment import Hooks, run_experiment
 from hpfl.reporting.shown_result import ShownResult
-from hpfl.sweeps.jobs import Job, Outcome
 
 SMALL = [
     "network.edges=4",
@@ -38,8 +33,9 @@ LIVELY = [
     "learning.batch_size=4",
     "life.ue_failure=0.1",
     "life.sample_fraction=0.7",
-    "life.speed_m_per_s=[0,20]",
+    "life.speed_m_per_s=[1,20]",
 ]
+QUIET = Hooks(warn=lambda text: None)
 
 
 def small(tmp_path: Path, *more: str) -> Config:
@@ -57,45 +53,6 @@ def told(result: ShownResult) -> list[dict[str, Any]]:
     return [{name: repr(value) for name, value in row.items() if name != "planning_s"} for row in result.rounds]
 
 
-@contextmanager
-def cluster_of(*cpus: int) -> Iterator[Any]:
-    """A cluster of nodes with so many CPUs each, this process being connected to the first."""
-    import ray
-    from ray.cluster_utils import Cluster
-
-    usual = {"object_store_memory": 80_000_000, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": cpus[0], **usual})
-    try:
-        for count in cpus[1:]:
-            cluster.add_node(num_cpus=count, object_store_memory=80_000_000)
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-        yield cluster
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-
-
-class Course:
-    """What is heard of jobs."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.outcomes: dict[str, Outcome] = {}
-
-    def begun(self, job: Job) -> None: ...
-
-    def round(self, job: Job, number: int) -> None: ...
-
-    def note(self, job: Job, text: str) -> None:
-        self.notes.append(text)
-
-    def ended(self, job: Job, outcome: Outcome) -> None:
-        self.outcomes[job.name] = outcome
-
-    def should_stop(self) -> bool:
-        return False
-
-
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
@@ -106,7 +63,7 @@ def _one_thread() -> Iterator[None]:
 
 def alone(config: Config, marker: Path, **options: Any) -> ShownResult:
     marker.touch()
-    result = run_experiment(config, hooks=Hooks(warn=lambda text: None), figures=False, **options)
+    result = run_experiment(config, hooks=QUIET, figures=False, **options)
     marker.unlink()
     return result
 
@@ -126,33 +83,12 @@ def test_a_run_keeps_its_bits_when_a_worker_and_a_node_are_killed_and_with_other
         run_experiment(short, out=out, figures=False, hooks=hooks, spread=RaySpread(workers=2))
         assert marker.exists()  # a worker has died in the middle of its first round
         assert lost
-        found = run_experiment(config, out=out, resume=True, figures=False, spread=RaySpread(workers=1))
+        found = run_experiment(config, out=out, resume=True, figures=False, hooks=QUIET, spread=RaySpread(workers=1))
         assert sha(found) == sha(expected)
         assert told(found) == told(expected)
         assert found.summary["spread"] == RaySpread(workers=1).facts
         with pytest.raises(ClusterError, match="3 workers with 1 CPUs each were asked for; the cluster has 2"):
-            run_experiment(config, spread=RaySpread(workers=3))
-        _jobs_survive(config, tmp_path)
-
-
-def _jobs_survive(config: Config, tmp_path: Path) -> None:
-    """Two runs on the same cluster, of which one's process is killed: both leave what they leave alone."""
-    written = tmp_path / "study.toml"
-    written.write_text(to_toml(config))
-    jobs = [
-        Job(name=name, player="cluster_parts:play", task=task, rounds=5)
-        for name in ("calm", "killed")
-        for task in [{"config": str(written), "out": str(tmp_path / name), "marker": ""}]
-    ]
-    jobs[1].task["marker"] = str(tmp_path / "killed-once")  # type: ignore[index]
-    course = Course()
-    with RayEngine(2) as engine:
-        engine.run(jobs, course)
-    assert {name: outcome.done for name, outcome in course.outcomes.items()} == {"calm": True, "killed": True}
-    assert course.outcomes["killed"].facts["resumed"]
-    assert any("goes on from its last checkpoint" in note for note in course.notes)
-    models = {(tmp_path / name / "model.safetensors").read_bytes() for name in ("calm", "killed")}
-    assert len(models) == 1
+            run_experiment(config, hooks=QUIET, spread=RaySpread(workers=3))
 
 
 def test_more_is_asked_for_than_there_is() -> None:
@@ -195,6 +131,6 @@ def test_any_number_of_workers_gives_the_bits_of_one_process(tmp_path: Path, mor
     with cluster_of(4, 4):
         for workers in (1, 2, 4, 8):
             marker.touch()
-            found = run_experiment(config, hooks=Hooks(warn=lambda text: None), spread=RaySpread(workers=workers))
+            found = run_experiment(config, hooks=QUIET, spread=RaySpread(workers=workers))
             assert sha(found) == sha(expected)
             assert told(found) == told(expected)

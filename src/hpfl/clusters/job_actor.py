@@ -1,13 +1,10 @@
 """A process on some node that plays one job at a time, and says how far it is when it is asked."""
 
-import os
-import sys
 import threading
 import time
 from typing import Any
 
-import torch
-
+from hpfl.clusters.surroundings import Surroundings
 from hpfl.sweeps.jobs import Playing
 from hpfl.sweeps.playing import job_from_plain, played
 
@@ -15,11 +12,8 @@ from hpfl.sweeps.playing import job_from_plain, played
 class JobActor:
     """Plays jobs in a thread of its own; what it has to say is fetched, so that the driver is never waited for."""
 
-    def __init__(self, path: list[str], folder: str, threads: int) -> None:
-        """`path` is the driver's `sys.path`, `folder` where it works: jobs name files as the driver does."""
-        sys.path[:] = [*path, *(own for own in sys.path if own not in path)]
-        os.chdir(folder)
-        torch.set_num_threads(threads)
+    def __init__(self, around: Surroundings) -> None:
+        around.take()
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._said: list[dict[str, Any]] = []
 

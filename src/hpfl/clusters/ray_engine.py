@@ -1,16 +1,15 @@
 """The engine of a cluster: every job in a process of its own kind, on whatever node has room for it."""
 
 import math
-import sys
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hpfl.clusters.connecting import ClusterError, Wanted, connected
 from hpfl.clusters.job_actor import JobActor
+from hpfl.clusters.surroundings import Surroundings
 from hpfl.config import ConfigError
 from hpfl.sweeps.jobs import Course, Job, Outcome
 
@@ -105,7 +104,7 @@ class RayEngine:
 
     def _start(self, gpus: float) -> _Player:
         kind = self._ray.remote(JobActor).options(num_cpus=self.cpus, num_gpus=gpus, max_concurrency=3)
-        player = _Player(kind.remote(sys.path, str(Path.cwd()), self.cpus), gpus)
+        player = _Player(kind.remote(Surroundings.of_driver(self.cpus)), gpus)
         self._players.append(player)
         return player
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpfl.clusters.connecting import ClusterError, Wanted, connected
+from hpfl.clusters.surroundings import Surroundings
 from hpfl.clusters.worker import Worker
 
 Say = Callable[[str], None]
@@ -45,6 +46,9 @@ class Team:
         try:
             return self.ray.get(ref)
         except errors.RayTaskError as error:
+            if isinstance(error.cause, errors.RaySystemError):
+                said = str(error.cause).splitlines()[0]
+                raise ClusterError(f"worker {number} cannot read what it was sent: {said}") from error
             raise error.cause.with_traceback(None) from None
         except (errors.RayActorError, errors.RaySystemError) as error:
             said = str(error).strip().splitlines()[0]
@@ -63,7 +67,8 @@ def team_of(wanted: Wanted, address: str, note: Say) -> Iterator[Team]:
             max_task_retries=-1,
             scheduling_strategy="SPREAD",
         )
-        actors = [kind.remote(max(int(wanted.cpus), 1), device) for _ in range(wanted.count)]
+        around = Surroundings.of_driver(max(int(wanted.cpus), 1))
+        actors = [kind.remote(around, device) for _ in range(wanted.count)]
         try:
             yield Team(ray, actors, note, device)
         finally:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import hpfl
 from hpfl.arrays import FloatArray, IntArray
+from hpfl.clusters.surroundings import Surroundings
 from hpfl.learning import Cohort, Kept, TestData
 from hpfl.learning.cohort_round import Request
 from hpfl.learning.part import PartData
@@ -71,10 +72,10 @@ def tensor(array: Array) -> torch.Tensor:
 
 
 class Worker:
-    """Computes blocks of UEs; `recipe` and `parts` are fetched once, also after the worker was started again."""
+    """Computes blocks of UEs; recipe and samples are fetched once, and again when the worker was started again."""
 
-    def __init__(self, threads: int, device: str) -> None:
-        torch.set_num_threads(threads)
+    def __init__(self, around: Surroundings, device: str) -> None:
+        around.take()
         self._device = device
         self._cohorts: dict[int, tuple[Cohort, TestData | None, IntArray]] = {}
         self._rows: dict[int, _HeldRows] = {}
