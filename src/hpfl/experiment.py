@@ -2,11 +2,12 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,13 +20,13 @@ from hpfl.data.dataset import Dataset, DownloadProgress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
 from hpfl.dealing import fitted
-from hpfl.learning import Evaluation, NonFiniteUpdateError
+from hpfl.learning import Evaluation, NonFiniteUpdateError, make_cohort
 from hpfl.recorder import Listeners, RunRecorder, Subject
 from hpfl.reporting.figures import draw_at_the_end
 from hpfl.reporting.shown_result import ShownResult
 from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment
-from hpfl.simulation.simulated_run import Simulation, build_simulation
+from hpfl.simulation.simulated_run import MakeCohort, Simulation, build_simulation
 from hpfl.simulation.trace import TraceFile
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import AfterRound, train
@@ -51,6 +52,38 @@ class Hooks:
     """How a data set is read by its name; whoever plays many runs keeps what was read."""
 
 
+class Spread(Protocol):
+    """Where a run computes that is spread over processes or machines."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What a summary says of it."""
+
+    def cohorts(self, note: Callable[[str], None]) -> AbstractContextManager[MakeCohort]:
+        """What makes cohorts there, while this lasts."""
+
+
+SPREADS: Mapping[str, str] = {"ray": "hpfl.clusters.spread:RaySpread"}
+"""Engines that spread one run, by name: each is imported when it is asked for."""
+
+
+def spread_by(engine: str, **options: Any) -> Spread | None:
+    """How an engine spreads a run, with what options are given (those that are None are not); None: it stays here."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if engine in SPREADS:
+        made: Spread = resolve_name(SPREADS[engine])(**given)
+        return made
+    if engine != "local":
+        raise ConfigError(f"engine is {engine!r}; wanted local (this process) or {', '.join(SPREADS)}")
+    if given:
+        name, value = next(iter(given.items()))
+        raise ConfigError(
+            f"--{name.replace('_', '-')} is {value}, and the engine is 'local', which computes a run in this process; "
+            "wanted --engine ray"
+        )
+    return None
+
+
 def run_experiment(
     config: Config | Experiment,
     *,
@@ -63,20 +96,22 @@ def run_experiment(
     data: FederatedData | Dataset | None = None,
     hooks: Hooks | None = None,
     watchers: Sequence[Watcher] = (),
+    spread: Spread | None = None,
 ) -> ShownResult:
     """Train as `config` says and return the results; with `out` they are written there too, with checkpoints.
 
     `out` must be empty, unless the run in it is to go on (`resume`) or to be replaced (`force`). `figures` draws
     pictures at the end, into `out/figures`. `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are
     looked for before they are downloaded. `data` are samples of one's own instead of `config.data.dataset`; they bring
-    the number of UEs and edges along. `watchers` are told what happens and change nothing. Nothing is shown.
+    the number of UEs and edges along. `watchers` are told what happens and change nothing. `spread` has workers
+    elsewhere compute (None: this process does). Nothing is shown.
     """
     hooks = hooks or Hooks(warn=warned)
     say = hooks.warn or hooks.note
     experiment = resolve(config)
     named = watchers_of(experiment, None if out is None else Path(out))
     heard = _Heard(hooks, [*named, *watchers], say)
-    chosen = choose_device(device)
+    how = _How(choose_device(device) if spread is None else _driver_device(device), spread)
 
     def loaded() -> tuple[Experiment, Dataset]:
         fit, dataset = _with_data(experiment, data, data_dir, hooks)
@@ -85,13 +120,13 @@ def run_experiment(
         return fit, dataset
 
     if out is None:
-        return _run(*loaded(), None, resume=False, device=chosen, heard=heard)
+        return _run(*loaded(), None, resume=False, how=how, heard=heard)
     if resume and force:
         raise OutputError("--resume goes on with a run and --force starts it anew; wanted one of them")
     if resume and not Path(out).is_dir():
         raise OutputError(f"{out} does not exist, so there is no run in it to resume; leave out --resume to start one")
     with RunStore.open(Path(out), resume=resume, force=force) as store:
-        result = _run(*loaded(), store, resume=resume, device=chosen, heard=heard)
+        result = _run(*loaded(), store, resume=resume, how=how, heard=heard)
     if figures:
         draw_at_the_end(Path(out), hooks.note)
     return result
@@ -126,6 +161,28 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
+def _driver_device(name: str) -> torch.device:
+    """Where the driver of a spread run adds up: its workers have the GPUs."""
+    if name not in {"auto", "cpu"}:
+        raise ConfigError(f"device is {name!r}; workers of an engine are given GPUs by --gpus-per-worker")
+    return torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class _How:
+    """Where a run computes: on a device of this process, or spread."""
+
+    device: torch.device
+    spread: Spread | None
+
+    def cohorts(self, note: Callable[[str], None]) -> AbstractContextManager[MakeCohort]:
+        return nullcontext(make_cohort) if self.spread is None else self.spread.cohorts(note)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {} if self.spread is None else {"spread": dict(self.spread.facts)}
+
+
 @dataclass(frozen=True)
 class _Heard:
     """Who hears of a run, and where it is said what should be known."""
@@ -146,13 +203,14 @@ class _Hooked(Watcher):
 
 
 def _run(
-    config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, heard: _Heard
+    config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, how: _How, heard: _Heard
 ) -> ShownResult:
-    began = time.perf_counter()
+    began, device = time.perf_counter(), how.device
     idle = idle_settings(config, owned=dataset.owners is not None)
-    with _tracing(config, resume=resume) as trace:
+    with how.cohorts(heard.hooks.note) as make, _tracing(config, resume=resume) as trace:
         drawn = None if trace is None else trace.record
-        simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=drawn)
+        kind: dict[str, Any] = {"device": device, "make": make, "record": drawn}
+        simulation = build_simulation(config, dataset, **kind, stopwatch=time.perf_counter)
 
         def facts() -> dict[str, Any]:
             return {
@@ -161,6 +219,7 @@ def _run(
                 "wall_s": time.perf_counter() - began,
                 "environment": environment(device=device.type),
                 "idle_settings": list(idle),
+                **how.facts,
             }
 
         listeners = _listeners(heard, trace)
