@@ -8,6 +8,7 @@ from hpfl.config.fields import Section
 from hpfl.config.life import LifeConfig
 from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import RenewedSection
+from hpfl.config.rule_needs import check_rules
 from hpfl.config.sections import (
     DataConfig,
     EvaluationConfig,
@@ -109,6 +110,11 @@ class Config(Section):
             raise ValueError(
                 f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _rules_have_enough(self) -> "Config":
+        check_rules(self)
         return self
 
     @model_validator(mode="after")
