@@ -22,7 +22,9 @@ def of_finite(rule: Rule[P]) -> Rule[P]:
     """The rule among the updates whose numbers are all finite; any other has share 0. Without one there is no step."""
 
     @wraps(rule)
-    def guarded(contributions: Sequence[Contribution], state: RuleState, /, *args: P.args, **kwargs: P.kwargs) -> Combined:
+    def guarded(
+        contributions: Sequence[Contribution], state: RuleState, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Combined:
         sound = [at for at, one in enumerate(contributions) if bool(torch.isfinite(one.update).all())]
         if not sound:
             raise CombineError(f"none of {len(contributions)} updates is finite; {rule.__name__} has nothing to join")
