@@ -45,7 +45,7 @@ class HostileConfig(RenewedSection):
 
 
 def check_hostile(hostile: HostileConfig, ues_of_edges: IntArray) -> None:
-    """Refuse members that are not there, and attacks by nobody."""
+    """Refuse members that are not there, and shares that are nobody."""
     counts = {"edges": len(ues_of_edges), "ues": int(ues_of_edges.sum())}
     for name, count in counts.items():
         chosen = getattr(hostile, name)
@@ -56,5 +56,3 @@ def check_hostile(hostile: HostileConfig, ues_of_edges: IntArray) -> None:
         chosen = getattr(hostile, name)
         if hostile.on and isinstance(chosen, float) and chosen and not share_of(count, chosen):
             raise ValueError(f"hostile.{name} is {chosen:g}; of {count} that is none")
-    if hostile.on and not hostile.edges and not hostile.ues:
-        raise ValueError(f'hostile.attack is "{hostile.attack}"; say who with hostile.edges or hostile.ues')
