@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from hpfl import registry
+from hpfl.attacks import Attack
 from hpfl.learning.message import SideField
 from hpfl.learning.method import BaseMethod, Local, descended, with_entries
 from hpfl.learning.uplink import UplinkStep
@@ -90,3 +91,10 @@ class Coarse(UplinkStep):
 def confidence(tests):
     """The mean probability of the answer that is given."""
     return tests.mean(tests.outputs.softmax(-1).amax(-1))
+
+
+class Silent(Attack):
+    """Hostile members send nothing but zeros."""
+
+    def crafted(self, own, honest):
+        return torch.zeros_like(own)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, IntArray
-from hpfl.assembly import metrics_of, watchers_of
+from hpfl.assembly import measured_of, watchers_of
 from hpfl.config import Config, ConfigError, Experiment, idle_settings, resolve, with_overrides
 from hpfl.data.dataset import Dataset, DownloadProgress
 from hpfl.data.federated import FederatedData
@@ -277,13 +277,14 @@ def _subject(config: Experiment, simulation: Simulation, facts: Callable[[], dic
     return Subject(
         config=config,
         spec=simulation.task.spec,
-        metrics=metrics_of(config),
+        metrics=measured_of(config),
         facts=facts,
         ues={
             "ue": dealt.ue_numbers,
             "edge": fleet.edge_of_ue,
             "samples": fleet.num_samples,
             "labels": _labels(dealt.label_counts > 0),
+            **({} if simulation.hostile is None else {"hostile": simulation.hostile}),
         },
         evaluation=simulation.evaluate_ues,
         save_every=config.training.checkpoint_every,

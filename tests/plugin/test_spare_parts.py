@@ -32,7 +32,7 @@ OPTIONS = {
     "correlated-shadowing": ["sigma_db", "distance_m"],
     "fedper": ["head"],
     "eight-bits": ["block"],
-    "trimmed-mean": ["trim"],
+    "middle-mean": ["trim"],
     "calibration-error": ["bins"],
     "rounds-csv": ["file"],
     "strips": ["descending"],

@@ -67,8 +67,8 @@ def test_a_rule_that_streams_is_none_of_an_edges_business():
     assert edge_rule() is edge_rule("=mean") is None
     rule = edge_rule(f"={TRIMMED}", "_options.trim=0.4")
     assert rule([contribution(k, [float(k)]) for k in (0, 1, 9)], {}).direction.tolist() == [1.0]
-    with pytest.raises(hpfl.ConfigError, match="no combine is called 'median'; there are mean"):
-        edge_rule("=median")
+    with pytest.raises(hpfl.ConfigError, match="no combine is called 'medium'; there are mean, median,"):
+        edge_rule("=medium")
     with pytest.raises(hpfl.ConfigError, match=r"trim is 0\.5; it should be less than 0\.5"):
         edge_rule(f"={TRIMMED}", "_options.trim=0.5")
 

@@ -28,7 +28,8 @@ def fingerprint(config: Config | Experiment) -> str:
 def digest(experiment: Experiment) -> str:
     """The fingerprint, from the keys as they were called when fingerprints began."""
     tree = {section: _counted(getattr(experiment, section)) for section in Config.model_fields}
-    text = json.dumps(tree, sort_keys=True)
+    told = {section: keys for section, keys in tree.items() if keys}  # one that came later is not there while empty
+    text = json.dumps(told, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 

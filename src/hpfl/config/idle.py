@@ -192,6 +192,10 @@ _REASONS: dict[str, Reason] = {
     ),
     "life.come_back": _only(lambda c: c.life.leave > 0, "life.leave is 0, so nobody leaves"),
     "life.sample_fraction": _only(lambda c: c.life.sample_count == 0, "life.sample_count says how many take part"),
+    **dict.fromkeys(
+        ("hostile.edges", "hostile.ues", "hostile.from_round"),
+        _only(lambda c: c.hostile.on, 'hostile.attack is "none"'),
+    ),
     "life.idle_s": _only(
         lambda c: bool(c.life.loses_ues or c.life.edge_death or c.network.trace), "somebody is always there"
     ),

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from hpfl.config.errors import ConfigError
+from hpfl.config.hostile import HostileConfig
 from hpfl.config.life import LifeConfig
 from hpfl.config.loading import validated
 from hpfl.config.named import rows_of, slots_of
@@ -35,6 +36,7 @@ class Experiment:
     planning: PlanningConfig
     evaluation: EvaluationConfig
     life: LifeConfig
+    hostile: HostileConfig
     phi: float
     adaptation_lr: float
     written: Config = field(compare=False, repr=False)

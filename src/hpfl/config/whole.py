@@ -5,9 +5,11 @@ from typing import Any
 from pydantic import Field, PrivateAttr, model_validator
 
 from hpfl.config.fields import Section
+from hpfl.config.hostile import HostileConfig, check_hostile
 from hpfl.config.life import LifeConfig
 from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import RenewedSection
+from hpfl.config.rule_needs import check_rules
 from hpfl.config.sections import (
     DataConfig,
     EvaluationConfig,
@@ -35,6 +37,7 @@ class Config(Section):
     planning: PlanningConfig = Field(default_factory=PlanningConfig, description="who uploads, with how many Hz")
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="what is measured")
     life: LifeConfig = Field(default_factory=LifeConfig, description="what changes from round to round")
+    hostile: HostileConfig = Field(default_factory=HostileConfig, description="who is hostile, in a simulation")
     _shipped: dict[str, Any] = PrivateAttr(default_factory=dict)  # what the preset it began as says, by section.key
     _asked: frozenset[str] = PrivateAttr(default=frozenset())  # the keys of overrides
 
@@ -109,6 +112,16 @@ class Config(Section):
             raise ValueError(
                 f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _rules_have_enough(self) -> "Config":
+        check_rules(self)
+        return self
+
+    @model_validator(mode="after")
+    def _hostile_exist(self) -> "Config":
+        check_hostile(self.hostile, self.network.ues_of_edges)
         return self
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpfl.arrays import FloatArray, IntArray
+from hpfl.assembly import ACCURACY
 from hpfl.config import Experiment
 from hpfl.learning import BoundMetric, Computes, Evaluation, TestData
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_of
@@ -18,7 +19,11 @@ Told = Callable[[int, Evaluation, IntArray], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluator:
-    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all); `told` hears of every round's."""
+    """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all); `told` hears of every round's.
+
+    `aimed` are test samples as an attack would have them answered, whose accuracy is the success that the last of the
+    `metrics` stands for; None: there is no such attack.
+    """
 
     config: Experiment
     cohort: Computes
@@ -26,6 +31,7 @@ class Evaluator:
     ues: IntArray | None
     num_ues: int
     metrics: tuple[BoundMetric, ...]
+    aimed: TestData | None = None
     told: Told = lambda round_number, evaluation, ues: None
 
     def summary(self, state: TrainState) -> EvaluationSummary | None:
@@ -47,7 +53,12 @@ class Evaluator:
     def _evaluation(self, state: TrainState) -> Evaluation:
         settings = self.config.evaluation
         rate, steps, kept = self.config.adaptation_lr, settings.inner_steps, kept_of(state.kept, self.ues)
-        return self.cohort.evaluate(state.params, self.test, inner_lr=rate, inner_steps=steps, kept=kept)
+        found = self.cohort.evaluate(state.params, self.test, inner_lr=rate, inner_steps=steps, kept=kept)
+        if self.aimed is None:
+            return found
+        taken_in = self.cohort.evaluate(state.params, self.aimed, inner_lr=rate, inner_steps=steps, kept=kept)
+        columns = zip(self.metrics[-1].columns, ACCURACY.columns, strict=True)
+        return Evaluation({**found, **{name: taken_in[accuracy] for name, accuracy in columns}})
 
     def _spread(self, values: FloatArray) -> FloatArray:
         everywhere = np.full(self.num_ues, np.nan)

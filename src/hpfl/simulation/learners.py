@@ -9,8 +9,16 @@ from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.learning import Computes, Draws, Uplink
 from hpfl.learning.coding import BY_EDGE, UNCODED, Coding, Travelling
 from hpfl.rng import Streams
+from hpfl.simulation.hostility import Hostility
 from hpfl.training.clock import ClockMemory
-from hpfl.training.edge_round import EdgeResult, EdgeSettings, Participants, edge_updates, member_weights
+from hpfl.training.edge_round import (
+    EdgeResult,
+    EdgeSettings,
+    Participants,
+    edge_updates,
+    member_weights,
+    squared_norms,
+)
 from hpfl.training.foretold import Foretold
 from hpfl.training.remembered import CODEC, EDGE_CODEC, Remembered
 
@@ -36,7 +44,7 @@ class Learners:
 
     `loses_ues` says whether an edge may have to compute again without some of its UEs. `codings` is the menu of chains
     of codecs for uploads: of UEs, and of edges where they have a `backhaul`. `travelling` says what is coded, and
-    `foretold` what coding will add (None: nobody asks).
+    `foretold` what coding will add (None: nobody asks), and `hostility` which edges are hostile (None: nobody is).
     """
 
     cohort: Computes
@@ -48,6 +56,7 @@ class Learners:
     travelling: Travelling = field(default_factory=Travelling)
     backhaul: bool = True
     foretold: Foretold | None = None
+    hostility: Hostility | None = None
 
     @property
     def computes_again(self) -> bool:
@@ -77,10 +86,13 @@ class Learners:
             pending.remembered, numbers, params, members, edge_of, base_round=base_round, again=again, coding=coding
         )
         rows = torch.as_tensor(numbers, device=pending.update.device)
-        importance = pending.importance.copy()
+        importance, update = pending.importance.copy(), pending.update.index_copy(0, rows, result.update)
         importance[numbers] = result.importance
+        if self.hostility is not None:
+            update = self.hostility.crafted_edges(update, numbers, base_round)
+            importance[numbers] = squared_norms(update[rows])
         return Pending(
-            update=pending.update.index_copy(0, rows, result.update),
+            update=update,
             importance=importance,
             remembered=self._known(pending.remembered, numbers, who, result, again=again),
             noise=self._noise(pending, numbers, who, result, base_round),
@@ -145,8 +157,18 @@ class Learners:
             )
             known = self._known(pending.remembered, numbers, who, result, again=True)
             known = known.uploaded(CODEC, who.ues, result.kept.codec)
-            pending = self._sent_on(replace(pending, remembered=known), numbers, result.update, chain, held)
+            means = self._with_crafted(result.update, pending.update, numbers, held)
+            pending = self._sent_on(replace(pending, remembered=known), numbers, means, chain, held)
         return pending
+
+    def _with_crafted(
+        self, means: torch.Tensor, update: torch.Tensor, edges: IntArray, base_round: int
+    ) -> torch.Tensor:
+        """The means [E, P] of some edges, those of hostile ones as they were crafted."""
+        if self.hostility is None or not self.hostility.active(base_round):
+            return means
+        at = np.flatnonzero(self.hostility.edges[edges])
+        return means.index_copy(0, torch.as_tensor(at, device=means.device), update[torch.as_tensor(edges[at])])
 
     def _sent_on(
         self, pending: Pending, numbers: IntArray, means: torch.Tensor, chain: Uplink, base_round: int

@@ -27,6 +27,7 @@ from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
+from hpfl.simulation.hostility import Hostility
 from hpfl.simulation.learners import Learners
 from hpfl.simulation.roster import Life
 from hpfl.simulation.sketching import Sketching
@@ -51,10 +52,11 @@ def make_executor(
     cost: SampleCost,
     record: Recorder | None = None,
     coding: StepCoding | None = None,
+    hostility: Hostility | None = None,
 ) -> SimulatedExecutor:
     """The executor of a resolved configuration; `record` is told of everything a trace holds.
 
-    `coding` is how the cloud's step travels down (None: as the model).
+    `coding` is how the cloud's step travels down (None: as the model), `hostility` who is hostile (None: nobody).
     """
     trace = _trace(config)
     streams = Streams(config.training.seed)
@@ -77,7 +79,7 @@ def make_executor(
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
             cohort=cohort,
-            settings=_edge_settings(config, sending.spec.num_parameters, fleet),
+            settings=_edge_settings(config, sending.spec.num_parameters, fleet, hostility),
             streams=streams,
             num_samples=fleet.num_samples,
             loses_ues=loses_ues,
@@ -85,6 +87,7 @@ def make_executor(
             travelling=sending.travelling,
             backhaul=config.network.backhaul,
             foretold=foretold,
+            hostility=hostility,
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -98,9 +101,14 @@ def make_executor(
     )
 
 
-def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet) -> EdgeSettings:
-    """The edges' constants; a combine rule that could not keep the updates of an edge's UEs is refused here."""
+def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet, hostility: Hostility | None) -> EdgeSettings:
+    """The edges' constants; a combine rule that could not keep the updates of an edge's UEs is refused here.
+
+    Where UEs are hostile the mean is given all updates as well, for these are crafted beside each other.
+    """
     settings = edge_settings(config, memory_gb=_KEPT_SHARE * config.learning.memory_gb)
+    if hostility is not None and hostility.of_ues.any():
+        settings = replace(settings, combine=config.part("training.edge_combine"))
     counts, bytes_each = np.bincount(fleet.edge_of_ue), torch_dtype(config).itemsize
     check_room(settings, counts, num_parameters=num_parameters, bytes_each=bytes_each)
     return settings

@@ -6,11 +6,13 @@ from functools import partial
 
 import torch
 
+from hpfl.arrays import BoolArray
 from hpfl.assembly import (
     arrivals_projection,
     cloud_settings,
     fleet_spec,
     local_training,
+    measured_of,
     metrics_of,
     products,
     sample_cost,
@@ -19,6 +21,7 @@ from hpfl.assembly import (
     task_of,
     torch_dtype,
 )
+from hpfl.attacks.attack import Labelled
 from hpfl.config import Config, Experiment, resolve
 from hpfl.data.dataset import Dataset, to_float
 from hpfl.data.partition import Shards
@@ -30,6 +33,8 @@ from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator, Told
+from hpfl.simulation.hostile_cohort import HostileCohort
+from hpfl.simulation.hostility import Hostility, aimed_tests, hostility_of, only_of, poisoned_samples
 from hpfl.simulation.make_executor import make_executor
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import summary_columns
@@ -45,7 +50,8 @@ MakeCohort = Callable[..., Computes]
 class Simulation:
     """A run that is ready to start: who the UEs are, what they learn, and who plays the round.
 
-    `heard_by` gives the same parts where every evaluation is told, UE by UE.
+    `heard_by` gives the same parts where every evaluation is told, UE by UE. `hostile` [N] are UEs that are hostile or
+    sit under a hostile edge; None: nobody does.
     """
 
     task: Task
@@ -56,6 +62,7 @@ class Simulation:
     start: TrainState
     evaluate_ues: Callable[[TrainState], Evaluation]
     heard_by: Callable[[Told], Parts]
+    hostile: BoolArray | None = None
 
 
 def build_simulation(
@@ -78,12 +85,16 @@ def build_simulation(
     fleet = make_fleet(fleet_spec(config), dealt.shards.sizes, streams)
     task = task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs)
     sending = sending_of(config, task, device)
-    cohort, evaluate = _cohorts(config, task, sending, dataset, dealt, make=partial(make, device=device))
+    hostility = hostility_of(config)
+    making = _Making(config, task, sending, dataset, partial(make, device=device))
+    cohort, evaluate = _cohorts(making, dealt, hostility)
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
     coding = step_coding(config, sending)
-    executor = make_executor(config, sending, cohort, fleet, cost=cost, record=record, coding=coding)
+    executor = make_executor(
+        config, sending, cohort, fleet, cost=cost, record=record, coding=coding, hostility=hostility
+    )
     parts = Parts(
         executor=executor,
         planner=config.part("planning.planner"),
@@ -102,6 +113,7 @@ def build_simulation(
         start=start_state(params, config).but(kept=_first_kept(sending, params, fleet)),
         evaluate_ues=evaluate.everyone,
         heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),
+        hostile=None if hostility is None else hostility.affected,
     )
 
 
@@ -111,38 +123,70 @@ def _first_kept(sending: Sending, params: torch.Tensor, fleet: Fleet) -> KeptRow
     return {**first_rows(sending, params, fleet.num_ues), **errors}
 
 
-def _cohorts(
-    config: Experiment, task: Task, sending: Sending, dataset: Dataset, dealt: Dealt, *, make: MakeCohort
-) -> tuple[Computes, Evaluator]:
-    """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
-    ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues
-    metrics, test_shards = metrics_of(config), dealt.test_shards
-    if 0 < count < num_ues:
-        ues = Streams(config.training.seed).at("evaluation").choice(num_ues, count)
-        test_shards = test_shards.take(ues)
-    test = TestData(
-        torch.from_numpy(to_float(dataset, dataset.test_inputs[test_shards.order])),
-        torch.from_numpy(dataset.test_targets[test_shards.order]),
-        test_shards,
-    )
+@dataclass(frozen=True)
+class _Making:
+    """What makes cohorts of an experiment."""
 
-    def cohort(shards: Shards, test: TestData | None) -> Computes:
-        return make(
-            task,
+    config: Experiment
+    task: Task
+    sending: Sending
+    dataset: Dataset
+    make: MakeCohort
+
+    def cohort(self, shards: Shards, test: TestData | None = None, samples: Labelled | None = None) -> Computes:
+        """The UEs of `shards`, with their own samples or with those given."""
+        config, chosen = self.config, samples or self.samples(shards)
+        return self.make(
+            self.task,
             local_training(config),
-            inputs=torch.from_numpy(to_float(dataset, dataset.inputs[shards.order])),
-            targets=torch.from_numpy(dataset.targets[shards.order]),
+            inputs=chosen.inputs,
+            targets=chosen.targets,
             shards=shards,
             test=test,
-            method=sending.method,
-            uplink=sending.uplink,
+            method=self.sending.method,
+            uplink=self.sending.uplink,
             dtype=torch_dtype(config),
             memory_gb=config.learning.memory_gb,
             block_ues=config.learning.block_ues,
             products=products(config),
-            metrics=metrics,
+            metrics=metrics_of(config),
         )
 
-    trained = cohort(dealt.shards, test if ues is None else None)
-    evaluated = trained if ues is None else cohort(dealt.shards.take(ues), test)
-    return trained, Evaluator(config=config, cohort=evaluated, test=test, ues=ues, num_ues=num_ues, metrics=metrics)
+    def samples(self, shards: Shards) -> Labelled:
+        """Training samples as shards have them arranged."""
+        inputs = torch.from_numpy(to_float(self.dataset, self.dataset.inputs[shards.order]))
+        targets = torch.from_numpy(self.dataset.targets[shards.order])
+        return Labelled(inputs, targets, self.dataset.num_classes or 0)
+
+    def hostile(self, trained: Computes, hostility: Hostility, shards: Shards) -> Computes:
+        """The cohort in which some are hostile, with what those train on where it is something else."""
+        poisoned = None
+        if hostility.poisons:
+            own = only_of(shards, hostility.affected)
+            poisoned = self.cohort(own, samples=poisoned_samples(self.config, hostility, self.samples(own)))
+        return HostileCohort(honest=trained, hostility=hostility, travelling=self.sending.travelling, poisoned=poisoned)
+
+
+def _cohorts(making: _Making, dealt: Dealt, hostility: Hostility | None) -> tuple[Computes, Evaluator]:
+    """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
+    config, dataset = making.config, making.dataset
+    ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues
+    test_shards = dealt.test_shards
+    if 0 < count < num_ues:
+        ues = Streams(config.training.seed).at("evaluation").choice(num_ues, count)
+        test_shards = test_shards.take(ues)
+    inputs = torch.from_numpy(to_float(dataset, dataset.test_inputs[test_shards.order]))
+    tested = Labelled(inputs, torch.from_numpy(dataset.test_targets[test_shards.order]), dataset.num_classes or 0)
+    test = TestData(tested.inputs, tested.targets, test_shards)
+    trained = making.cohort(dealt.shards, test if ues is None else None)
+    evaluated = trained if ues is None else making.cohort(dealt.shards.take(ues), test)
+    evaluator = Evaluator(
+        config=config,
+        cohort=evaluated,
+        test=test,
+        ues=ues,
+        num_ues=num_ues,
+        metrics=measured_of(config),
+        aimed=None if hostility is None else aimed_tests(config, hostility, tested, test_shards),
+    )
+    return trained if hostility is None else making.hostile(trained, hostility, dealt.shards), evaluator

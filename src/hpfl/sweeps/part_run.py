@@ -46,6 +46,8 @@ COLUMNS = (
     "max_staleness",
     "step_scale",
     "noise_scale",
+    "backdoor_success",
+    "personalised_backdoor_success",
 )
 """What is kept of every round, where its record has it."""
 PER_UE = ("samples", "personalised_accuracy", "global_accuracy")

@@ -1,7 +1,8 @@
 """Combine rules: from updates that came, of UEs at an edge or edges at the cloud, to one step and the share of each.
 
 A rule is a function of the contributions and of the state it left behind the last time, a mapping of tensors, arrays
-and plain values (empty at first). It may bring options. Give one a name with `@COMBINES.register("trimmed")`.
+and plain values (empty at first). It may bring options. Give one a name with `@COMBINES.register("trimmed")`. Rules
+that a poisoned few cannot move are in `rules/`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray
-from hpfl.registry import Registry
+from hpfl.registry import Registry, part
 
 RuleState = Mapping[str, Any]
 """What a rule remembers: tensors, arrays and what JSON can hold, by name."""
@@ -54,11 +55,28 @@ class Combine(Protocol):
         ...
 
 
-COMBINES: Registry[Combine] = Registry("combine", traits={"streams": False}, called=("contributions", "state"))
-"""A rule that `streams` is the mean by the weights given, for which an edge adds updates up one by one."""
+_HERE = "hpfl.training"
+COMBINES: Registry[Combine] = Registry(
+    "combine",
+    traits={"streams": False, "weighs": True, "needs": None},
+    shipped={
+        "mean": f"{_HERE}.combine:weighted_mean",
+        "median": f"{_HERE}.rules.median:coordinate_median",
+        "trimmed-mean": f"{_HERE}.rules.trimmed_mean:trimmed_mean",
+        "krum": f"{_HERE}.rules.krum:krum",
+        "multi-krum": f"{_HERE}.rules.krum:multi_krum",
+        "geometric-median": f"{_HERE}.rules.geometric_median:geometric_median",
+        "centred-clipping": f"{_HERE}.rules.centred_clipping:centred_clipping",
+        "norm-bounding": f"{_HERE}.rules.norm_bounding:norm_bounding",
+    },
+    called=("contributions", "state"),
+)
+"""A rule that `streams` is the mean by the weights given, for which an edge adds updates up one by one. One that does
+not `weigh` counts every update once, and is refused where members are weighed by samples. `needs`, a function of its
+options, is how many updates it takes at least; where fewer can come, a run is refused."""
 
 
-@COMBINES.register("mean", streams=True)
+@part(streams=True)
 def weighted_mean(contributions: Sequence[Contribution], state: RuleState) -> Combined:
     """The mean by weight, `sum_k n_k u_k / sum_k n_k` in float64, added in the order given."""
     total = sum(one.weight for one in contributions)

@@ -81,6 +81,11 @@ def draw_key(base_round: int, edge_round: int) -> int:
     return base_round * _MOST_EDGE_ROUNDS + edge_round
 
 
+def base_round_of(key: int) -> int:
+    """The round of the model on which a UE computes that draws by a key."""
+    return key // _MOST_EDGE_ROUNDS
+
+
 def member_weights(num_samples: IntArray, settings: EdgeSettings) -> FloatArray:
     """Weights of members in a mean: all alike, or by their samples."""
     counts = np.ones(len(num_samples)) if settings.weighting == "uniform" else num_samples

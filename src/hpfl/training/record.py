@@ -84,7 +84,7 @@ _OWN = frozenset(entry.name for entry in fields(RoundRecord)) - _APART
 """What every line of `rounds.jsonl` has, whatever is measured."""
 LATER = frozenset({"compute_s", "access_s", "backhaul_s", "broadcast_s", "downlink_bits", "downlink_j", "num_missed"})
 """What a record of earlier versions lacks."""
-_OF_UES = frozenset({"ue", "edge", "samples", "labels"})
+_OF_UES = frozenset({"ue", "edge", "samples", "labels", "hostile"})
 """What a line of `ues.csv` has besides."""
 
 

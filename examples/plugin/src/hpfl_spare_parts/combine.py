@@ -1,4 +1,4 @@
-"""Combine rule `trimmed-mean`: coordinate by coordinate, the mean without the farthest values (Yin et al., 2018)."""
+"""Combine rule `middle-mean`: coordinate by coordinate, the mean without the farthest values (Yin et al., 2018)."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from hpfl.training import Combined, Contribution, RuleState
 
 
 class TrimOptions(Options):
-    """Options of combine rule `trimmed-mean`."""
+    """Options of combine rule `middle-mean`."""
 
     trim: float = option(0.2, "share of the members left out at each end, rounded up", ge=0, lt=0.5)
 
