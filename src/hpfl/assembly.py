@@ -13,7 +13,7 @@ from hpfl.config.fields import distribution
 from hpfl.config.uplinks import AUTO, chooses_coding, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.codecs.menu import ENTRIES, MENU
-from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
+from hpfl.learning.method import Method, is_objective, num_travelling, roles_of, shared_beside
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.network.channel import ChannelSettings
@@ -46,7 +46,8 @@ def task_of(config: Experiment, *, input_shape: tuple[int, ...], num_outputs: in
                 f'{key} is "{value}": it was handed over in Python; assign it again, or name module:callable'
             )
     model, loss = config.part("learning.model"), config.part("learning.loss")
-    return make_task(model, loss, input_shape=input_shape, num_outputs=num_outputs)
+    task = make_task(model, loss, input_shape=input_shape, num_outputs=num_outputs)
+    return task.with_beside(shared_beside(_own_method(config), task.spec))
 
 
 def fleet_spec(config: Experiment) -> FleetSpec:
@@ -124,6 +125,7 @@ def local_training(config: Experiment) -> LocalTraining:
         outer_lr=learning.outer_lr,
         inner_steps=learning.inner_steps,
         local_steps=learning.local_steps,
+        local_epochs=learning.local_epochs,
         batch_size=learning.batch_size or None,
         batches=learning.batches,
     )
@@ -247,7 +249,9 @@ def sample_cost(config: Experiment, task: Task, bits: int, example: tuple[torch.
 
 def touched_samples(config: Experiment, num_samples: IntArray, passes: float) -> FloatArray:
     """Samples a UE's edge phase is charged for: shards or batches, times passes, local iterations, edge rounds."""
-    drawn = config.learning.batch_size
+    drawn, epochs = config.learning.batch_size, config.learning.local_epochs
+    if epochs:  # which touch every sample once
+        return np.asarray(passes * num_samples * epochs * config.training.edge_rounds, dtype=np.float64)
     per_step = passes * (np.minimum(num_samples, drawn) if drawn else num_samples)
     steps = config.learning.local_steps * config.training.edge_rounds
     return np.asarray(per_step * steps, dtype=np.float64)

@@ -144,13 +144,16 @@ class LearningConfig(RenewedSection):
     )
     loss_options: Table = options_key("loss")
     method: Annotated[str, Names(METHODS)] = key(
-        "per-fedavg", "a UE's side of a round: per-fedavg (personalised gradients), fedavg (plain ones)", since=3
+        "per-fedavg", "a UE's side of a round: per-fedavg, fedavg, ditto, fedrep, scaffold, ...; `hpfl parts method` lists them", since=3
     )
     method_options: Table = options_key("method")
     inner_lr: float = key(0.03, "inner (adaptation) step, alpha; 0 is plain federated averaging", ge=0)
     outer_lr: float = key(0.07, "outer (meta, global) step, beta", gt=0)
     inner_steps: int = key(1, "adaptation steps inside the objective", ge=1)
     local_steps: int = key(1, "local iterations of a UE per edge round", ge=1)
+    local_epochs: int = key(
+        0, "local passes of a UE over its samples per edge round, in place of local_steps; 0: none", ge=0, since=5
+    )
     batch_size: int = key(0, "samples of a mini-batch; 0 is the full batch", unit="samples", ge=0)
     batches: Literal["shared", "independent"] = key(
         "shared", "one batch for support, query and Hessian, or one for each"

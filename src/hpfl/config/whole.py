@@ -19,7 +19,7 @@ from hpfl.config.sections import (
 from hpfl.config.uplinks import AUTO, check_order, num_codecs
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
-from hpfl.learning import OBJECTIVES
+from hpfl.learning import METHODS, OBJECTIVES
 from hpfl.options import OptionError
 from hpfl.planning.planner_options import ScriptedOptions
 from hpfl.training.clock import CLOCKS
@@ -92,6 +92,20 @@ class Config(Section):
             raise ValueError(
                 f'network.coherence_s is given; with training.clock = "{self.training.clock}" give '
                 "network.coherence_rounds"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _method_fits(self) -> "Config":
+        name, traits = self.learning.method, METHODS.traits_of(self.learning.method)
+        if self.learning.local_epochs and not traits["epochs"]:
+            raise ValueError(
+                f"learning.local_epochs is {self.learning.local_epochs}; method {name} does not say that it can leave "
+                "out the steps of a UE that has fewer samples than others: give learning.local_steps"
+            )
+        if self.training.edge_rounds > 1 and traits["one_edge_round"]:
+            raise ValueError(
+                f"training.edge_rounds is {self.training.edge_rounds}; method {name} knows of one mean a round"
             )
         return self
 
