@@ -13,7 +13,7 @@ from hpfl.config.fields import distribution
 from hpfl.config.uplinks import AUTO, chooses_coding, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.codecs.menu import ENTRIES, MENU
-from hpfl.learning.method import Method, is_objective, num_travelling, roles_of, shared_beside
+from hpfl.learning.method import Method, is_objective, is_silent, num_travelling, roles_of, shared_beside
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.network.channel import ChannelSettings
@@ -135,10 +135,13 @@ def local_training(config: Experiment) -> LocalTraining:
 
 def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
     """What UEs keep and send, by their method and their uplink; what its codecs cannot do is refused here."""
+    method = _own_method(config)
+    if is_silent(method):  # what is not sent is not coded
+        return Sending.of(task.spec, method, IDENTITY, device)
     steps, codecs = config.made_in_row("learning.uplink"), num_codecs(config.chosen("learning.uplink"))
     split = len(steps) - codecs
     codings = _menu(config, MENU) if config.learning.uplink == AUTO else (Uplink.of(steps[split:]),) if codecs else ()
-    sending = Sending.of(task.spec, _own_method(config), Uplink.of(steps[:split]), device, codings=codings)
+    sending = Sending.of(task.spec, method, Uplink.of(steps[:split]), device, codings=codings)
     numbers = num_travelling(sending.method, sending.spec)
     for chain in codings:
         try:

@@ -126,6 +126,11 @@ def is_objective(method: Method) -> TypeGuard[ObjectiveMethod]:
     return hasattr(method, "as_objective")
 
 
+def is_silent(method: Method | None) -> bool:
+    """Whether nothing travels by a method, on purpose."""
+    return bool(getattr(method, "silent", False))
+
+
 def shared_beside(method: Method | None, spec: ParameterSpec) -> Mapping[str, tuple[int, ...]]:
     """Names and shapes of what a method shares beside the model, which travels with it; most share nothing more."""
     share = getattr(method, "beside", None)

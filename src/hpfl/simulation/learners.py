@@ -11,6 +11,7 @@ from hpfl.learning.coding import BY_EDGE, UNCODED, Coding, Travelling
 from hpfl.rng import Streams
 from hpfl.training.clock import ClockMemory
 from hpfl.training.edge_round import EdgeResult, EdgeSettings, Participants, edge_updates, member_weights
+from hpfl.training.counted import Counted
 from hpfl.training.foretold import Foretold
 from hpfl.training.remembered import CODEC, EDGE_CODEC, Remembered
 
@@ -36,7 +37,8 @@ class Learners:
 
     `loses_ues` says whether an edge may have to compute again without some of its UEs. `codings` is the menu of chains
     of codecs for uploads: of UEs, and of edges where they have a `backhaul`. `travelling` says what is coded, and
-    `foretold` what coding will add (None: nobody asks).
+    `foretold` what coding will add (None: nobody asks), `counted` what of an update counts by the share of the UEs that
+    were heard (None: nothing does).
     """
 
     cohort: Computes
@@ -48,6 +50,7 @@ class Learners:
     travelling: Travelling = field(default_factory=Travelling)
     backhaul: bool = True
     foretold: Foretold | None = None
+    counted: Counted | None = None
 
     @property
     def computes_again(self) -> bool:

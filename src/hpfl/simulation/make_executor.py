@@ -34,6 +34,7 @@ from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trac
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor
 from hpfl.simulation.work_sizes import WorkSizes
 from hpfl.training.clock import ClockSettings
+from hpfl.training.counted import Counted
 from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.foretold import Foretold
 from hpfl.training.sketch import make_projection
@@ -85,6 +86,7 @@ def make_executor(
             travelling=sending.travelling,
             backhaul=config.network.backhaul,
             foretold=foretold,
+            counted=_counted(sending, fleet.num_ues),
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -96,6 +98,12 @@ def make_executor(
         sketching=_sketching(config, sending, streams, cohort.device, foretold),
         downlink=broadcasting(config, sending, fleet.cpu_hz, coding),
     )
+
+
+def _counted(sending: Sending, num_ues: int) -> Counted | None:
+    """What of updates counts by the share of the UEs that were heard, by the method."""
+    places = getattr(sending.method, "counted", None)
+    return None if places is None else Counted(places(sending.spec), num_ues)
 
 
 def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet) -> EdgeSettings:

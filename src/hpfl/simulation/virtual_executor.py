@@ -218,11 +218,12 @@ class SimulatedExecutor:
     ) -> tuple[EdgeUpdate, ...]:
         there = ~progress.lost
         weights = self.learners.edge_weights(links.members[there], links.edge_of_ue[there], self.fleet.num_edges)
+        counted, heard = self.learners.counted, int(progress.arrived[links.edge_of_ue[there]].sum())
         return tuple(
             EdgeUpdate(
                 member=edge,
                 base_round=int(state.base_round[edge]),
-                update=pending.update[edge],
+                update=pending.update[edge] if counted is None else counted.of(pending.update[edge], heard),
                 weight=float(weights[edge]),
                 importance=float(pending.importance[edge]),
             )
