@@ -122,6 +122,9 @@ class DataConfig(RenewedSection):
     concentration: float = key(0.5, "how even a UE's label mix is (partitioner dirichlet)", gt=0)
     samples_per_ue: DistributionSpec = key([20.0, 60.0], "training samples of a UE, D", unit="samples")
     edge_skew: float = key(0.0, "0 deals UEs to edges at random, 1 gathers like UEs under one edge", ge=0, le=1)
+    held_out_ues: int = key(
+        0, "UEs that never train, drawn once, and are evaluated as newcomers", unit="UEs", ge=0, since=5
+    )
     disjoint: bool = key(True, "whether no two UEs share a sample; false lets shards overlap")
 
     @field_validator("samples_per_ue")
@@ -144,7 +147,9 @@ class LearningConfig(RenewedSection):
     )
     loss_options: Table = options_key("loss")
     method: Annotated[str, Names(METHODS)] = key(
-        "per-fedavg", "a UE's side of a round: per-fedavg, fedavg, ditto, fedrep, scaffold, ...; `hpfl parts method` lists them", since=3
+        "per-fedavg",
+        "a UE's side of a round: per-fedavg, fedavg, ditto, fedrep, scaffold, ...; `hpfl parts method` lists them",
+        since=3,
     )
     method_options: Table = options_key("method")
     inner_lr: float = key(0.03, "inner (adaptation) step, alpha; 0 is plain federated averaging", ge=0)

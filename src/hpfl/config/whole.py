@@ -103,7 +103,7 @@ class Config(Section):
                 f"learning.local_epochs is {self.learning.local_epochs}; method {name} does not say that it can leave "
                 "out the steps of a UE that has fewer samples than others: give learning.local_steps"
             )
-        if self.training.edge_rounds > 1 and traits["one_edge_round"]:
+        if self.training.edge_rounds > 1 and traits["counts_ues"]:
             raise ValueError(
                 f"training.edge_rounds is {self.training.edge_rounds}; method {name} knows of one mean a round"
             )
@@ -122,6 +122,16 @@ class Config(Section):
         if not self.network.backhaul and self.network.edges != 1:
             raise ValueError(
                 f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_trains(self) -> "Config":
+        wanted, most = self.data.held_out_ues, self.network.num_ues - self.network.edges
+        if wanted > most and (is_registered(self.data.dataset) or self.data.signature):
+            raise ValueError(
+                f"data.held_out_ues is {wanted}; of {self.network.num_ues} UEs at most {most} can be held out, for "
+                f"each of {self.network.edges} edges needs one that trains"
             )
         return self
 

@@ -77,7 +77,7 @@ class Method(Protocol):
 
 METHODS: Registry[Callable[..., Method]] = Registry(
     "method",
-    traits={"objective": False, "reads": None, "epochs": False, "silent": False, "one_edge_round": False},
+    traits={"objective": False, "reads": None, "epochs": False, "silent": False, "counts_ues": False},
     called=(),
     made=("numbers_kept", "first_kept", "travels", "local", "personal"),
 )
@@ -85,8 +85,8 @@ METHODS: Registry[Callable[..., Method]] = Registry(
 
 The trait `objective` says that it is one of the personalised objectives, which keep nothing and have faster engines;
 `reads`, which of the keys `inner_lr` and `inner_steps` matter to it (None: both may); `epochs`, that it leaves a UE as
-it is in a step that is not `active`; `silent`, that nothing travels on purpose; `one_edge_round`, that an edge may not
-average more than once in a round.
+it is in a step that is not `active`; `silent`, that nothing travels on purpose; `counts_ues`, that
+a part of its updates counts by the share of the UEs that were heard, so that an edge may not average twice in a round.
 """
 
 

@@ -29,6 +29,7 @@ class ParameterSpec:
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
+    beside: tuple[str, ...] = ()  # names of what is no part of the model and travels with it
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -124,7 +125,7 @@ class Task:
         if not shapes:
             return self
         build, spec = self.build, self.spec
-        grown = ParameterSpec((*spec.names, *shapes), (*spec.shapes, *shapes.values()))
+        grown = ParameterSpec((*spec.names, *shapes), (*spec.shapes, *shapes.values()), tuple(shapes))
         module = _grown(copy.deepcopy(self.module), shapes)
         return Task(module, self.criterion, grown, None if build is None else lambda: _grown(build(), shapes))
 

@@ -10,8 +10,8 @@ from hpfl.learning import Computes, Draws, Uplink
 from hpfl.learning.coding import BY_EDGE, UNCODED, Coding, Travelling
 from hpfl.rng import Streams
 from hpfl.training.clock import ClockMemory
-from hpfl.training.edge_round import EdgeResult, EdgeSettings, Participants, edge_updates, member_weights
 from hpfl.training.counted import Counted
+from hpfl.training.edge_round import EdgeResult, EdgeSettings, Participants, edge_updates, member_weights
 from hpfl.training.foretold import Foretold
 from hpfl.training.remembered import CODEC, EDGE_CODEC, Remembered
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from hpfl.arrays import BoolArray
 from hpfl.assembly import (
     arrivals_projection,
     cloud_settings,
@@ -29,9 +30,9 @@ from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator, Told
-from hpfl.simulation.make_executor import make_executor
+from hpfl.simulation.make_executor import make_executor, newcomers_of
 from hpfl.training.cloud_step import CloudSettings
-from hpfl.training.evaluation_summary import summary_columns
+from hpfl.training.evaluation_summary import held_out_columns, summary_columns
 from hpfl.training.loop import Parts
 from hpfl.training.remembered import KeptRows, first_errors, first_rows
 from hpfl.training.state import TrainState
@@ -41,7 +42,8 @@ from hpfl.training.state import TrainState
 class Simulation:
     """A run that is ready to start: who the UEs are, what they learn, and who plays the round.
 
-    `heard_by` gives the same parts where every evaluation is told, UE by UE.
+    `newcomers` [N] never train (None: everybody does). `heard_by` gives the same parts where every evaluation is told,
+    UE by UE.
     """
 
     task: Task
@@ -51,6 +53,7 @@ class Simulation:
     settings: CloudSettings
     start: TrainState
     evaluate_ues: Callable[[TrainState], Evaluation]
+    newcomers: BoolArray | None
     heard_by: Callable[[Told], Parts]
 
 
@@ -73,6 +76,7 @@ def build_simulation(
     task = task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs)
     sending = sending_of(config, task, device)
     cohort, evaluate = _cohorts(config, task, sending, dataset, dealt, device=device)
+    evaluate = replace(evaluate, newcomers=newcomers_of(config, fleet))
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
@@ -84,7 +88,7 @@ def build_simulation(
         evaluate=evaluate.summary,
         streams=streams,
         stopwatch=stopwatch,
-        columns=summary_columns(evaluate.metrics),
+        columns=_columns(evaluate),
         projection=arrivals_projection(config, sending.spec.num_parameters, device),
     )
     return Simulation(
@@ -95,8 +99,15 @@ def build_simulation(
         settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(kept=_first_kept(sending, params, fleet)),
         evaluate_ues=evaluate.everyone,
+        newcomers=evaluate.newcomers,
         heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),
     )
+
+
+def _columns(evaluate: Evaluator) -> tuple[str, ...]:
+    """What records tell of an evaluation."""
+    own = summary_columns(evaluate.metrics)
+    return own if evaluate.newcomers is None else own + held_out_columns(evaluate.metrics)
 
 
 def _first_kept(sending: Sending, params: torch.Tensor, fleet: Fleet) -> KeptRows:

@@ -1,8 +1,8 @@
 """APFL: a mixture of a private model and the UE's copy of the shared one, `m_i = alpha_i v_i + (1 - alpha_i) w_i`.
 
-In each local step `w_i <- w_i - eta grad f_i(w_i)` and `v_i <- v_i - eta alpha_i grad f_i(m_i)`, the derivative by `v_i`;
-once a round, in its first step, `alpha_i <- alpha_i - eta <v_i - w_i, grad f_i(m_i)>`, held between 0 and 1 (Deng,
-Kamani, Mahdavi: *Adaptive Personalized Federated Learning*, arXiv:2003.13461, 2020, Algorithm 1 and its adaptive
+In each local step `w_i <- w_i - eta grad f_i(w_i)` and `v_i <- v_i - eta alpha_i grad f_i(m_i)`, the derivative by
+`v_i`; once a round, in its first step, `alpha_i <- alpha_i - eta <v_i - w_i, grad f_i(m_i)>`, held between 0 and 1
+(Deng, Kamani, Mahdavi: *Adaptive Personalized Federated Learning*, arXiv:2003.13461, 2020, Algorithm 1 and its adaptive
 `alpha`; once a round as the authors' FedTorch does). A UE keeps `v_i`, `w_i` and `alpha_i`; `w_i` travels; `m_i` is
 evaluated.
 """

@@ -1,8 +1,8 @@
 """Ditto: a personal model beside the shared one, `v_i <- v_i - eta (grad f_i(v_i) + lambda (v_i - w_t))`.
 
 `w_t` is the model that came, and is trained as FedAvg's (Li, Hu, Beirami, Smith: *Ditto: Fair and Robust Federated
-Learning Through Personalization*, ICML 2021, Algorithm 1). A UE keeps `v_i`; the model travels; `v_i` is evaluated.
-The paper tunes `lambda` for each data set.
+Learning Through Personalization*, ICML 2021, Algorithm 1). A UE keeps `v_i`; the model travels; `v_i` is evaluated. The
+paper tunes `lambda` for each data set.
 """
 
 from collections.abc import Sequence

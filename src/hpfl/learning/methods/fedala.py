@@ -1,11 +1,11 @@
 """FedALA: a UE starts from its own model and the shared one, mixed by weights that it learns.
 
-`s_i = p_i + (w - p_i) * W_i` in the upper layers and `s_i = w` below them; `W_i <- clip(W_i - eta (w - p_i) grad f_i(s_i),
-0, 1)`; then `p_i` is SGD from `s_i`, and travels (Zhang, Hua, Wang, Song, Xue, Ma, Guan: *FedALA: Adaptive Local
-Aggregation for Personalized Federated Learning*, AAAI 2023, eq. 4 to 6, Algorithm 1). Weights begin at one. When they
-are first learnt the paper goes on until the loss stands still, here for `first_passes` passes; later for one. It learns
-them on a random part of a UE's samples, here on those of its local steps. A UE keeps `p_i` and `W_i`; the model travels;
-`s_i` is evaluated.
+`s_i = p_i + (w - p_i) * W_i` in the upper layers and `s_i = w` below them; `W_i <- clip(W_i - eta (w - p_i) grad
+f_i(s_i), 0, 1)`; then `p_i` is SGD from `s_i`, and travels (Zhang, Hua, Wang, Song, Xue, Ma, Guan: *FedALA: Adaptive
+Local Aggregation for Personalized Federated Learning*, AAAI 2023, eq. 4 to 6, Algorithm 1). Weights begin at one. When
+they are first learnt the paper goes on until the loss stands still, here for `first_passes` passes; later for one. It
+learns them on a random part of a UE's samples, here on those of its local steps. A UE keeps `p_i` and `W_i`; the model
+travels; `s_i` is evaluated.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """FedAvg with fine-tuning: FedAvg's model, trained on by each UE before it is evaluated.
 
 `theta_i = w - eta sum_s grad f_i(theta_i^s)`, from `theta_i^0 = w` (Wang, Mathews, Kiddon, Eichner, Beaufays, Ramage:
-*Federated Evaluation of On-device Personalization*, arXiv:1910.10252, 2019; with ten passes in Collins et al., ICML 2021).
-A UE keeps nothing; the model travels; `theta_i` is evaluated.
+*Federated Evaluation of On-device Personalization*, arXiv:1910.10252, 2019; with ten passes in Collins et al., ICML
+2021). A UE keeps nothing; the model travels; `theta_i` is evaluated.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,7 @@ class _Options(Protocol):
     def finetune_lr(self) -> float | None: ...
 
 
-@METHODS.register(
-    "fedavg-ft", options="hpfl.learning.methods.method_options:FineTunedOptions", reads=(), epochs=True
-)
+@METHODS.register("fedavg-ft", options="hpfl.learning.methods.method_options:FineTunedOptions", reads=(), epochs=True)
 class FedAvgFineTuned(BaseMethod):
     """FedAvg, whose model each UE fine-tunes on all its samples before it is evaluated."""
 

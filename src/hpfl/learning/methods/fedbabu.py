@@ -1,8 +1,8 @@
 """FedBABU: the body is trained under a head that stays as it was drawn; a UE fine-tunes before it is evaluated.
 
-`b_i <- b_i - eta grad_b f_i(b_i, h_0)`; then, at evaluation, `theta_i <- theta_i - eta grad f_i(theta_i)` from `(b, h_0)`
-(Oh, Kim, Yun: *FedBABU: Toward Enhanced Representation for Federated Image Classification*, ICLR 2022, Algorithm 1).
-A UE keeps nothing, for all have the same head; the body travels; the fine-tuned model is evaluated.
+`b_i <- b_i - eta grad_b f_i(b_i, h_0)`; then, at evaluation, `theta_i <- theta_i - eta grad f_i(theta_i)` from `(b,
+h_0)` (Oh, Kim, Yun: *FedBABU: Toward Enhanced Representation for Federated Image Classification*, ICLR 2022, Algorithm
+1). A UE keeps nothing, for all have the same head; the body travels; the fine-tuned model is evaluated.
 """
 
 from collections.abc import Sequence

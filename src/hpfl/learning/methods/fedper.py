@@ -1,7 +1,8 @@
-"""FedPer: the body is shared, the head is private; both are trained at once, `(b, h_i) <- (b, h_i) - eta grad f_i(b, h_i)`.
+"""FedPer: the body is shared, the head is private; both are trained at once.
 
-Arivazhagan, Aggarwal, Singh, Choudhary: *Federated Learning with Personalization Layers*, arXiv:1912.00818, 2019,
-Algorithm 1. A UE keeps the head; the body travels; the shared body with the UE's own head is evaluated.
+`(b, h_i) <- (b, h_i) - eta grad f_i(b, h_i)` (Arivazhagan, Aggarwal, Singh, Choudhary: *Federated Learning with
+Personalization Layers*, arXiv:1912.00818, 2019, Algorithm 1). A UE keeps the head; the body travels; the shared body
+with the UE's own head is evaluated.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """FedProx: local steps on the loss with a proximal term, `h_i(w; w_t) = f_i(w) + (mu / 2) |w - w_t|^2`.
 
-Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: *Federated Optimization in Heterogeneous Networks*, MLSys 2020, Algorithm 2.
-A UE keeps nothing; the model travels; UEs are evaluated as FedAvg's are, after the evaluation's inner steps.
-The paper tunes `mu` (1 on MNIST, 0.001 to 1 elsewhere).
+Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: *Federated Optimization in Heterogeneous Networks*, MLSys 2020, Algorithm
+2. A UE keeps nothing; the model travels; UEs are evaluated as FedAvg's are, after the evaluation's inner steps. The
+paper tunes `mu` (1 on MNIST, 0.001 to 1 elsewhere).
 """
 
 from collections.abc import Sequence

@@ -61,7 +61,9 @@ class FedRepOptions(HeadOptions):
     """FedRep."""
 
     momentum: float = option(0.5, "momentum of the local steps", ge=0, lt=1)
-    head_passes: int = option(10, "passes over the local steps that train the head, before one that trains the body", ge=1)
+    head_passes: int = option(
+        10, "passes over the local steps that train the head, before one that trains the body", ge=1
+    )
 
 
 class FedBabuOptions(HeadOptions):

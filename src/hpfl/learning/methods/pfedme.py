@@ -1,10 +1,10 @@
 """pFedMe: personal models near the shared one by Moreau envelopes.
 
-`theta_i(w) = argmin f_i(theta) + (lambda / 2) |theta - w|^2`, of which each local step takes `K` gradient steps;
-then `w_i <- w_i - eta lambda (w_i - theta_i)`; the cloud takes `w <- (1 - beta) w + beta mean(w_i)`
-(T Dinh, Tran, Nguyen: *Personalized Federated Learning with Moreau Envelopes*, NeurIPS 2020, Algorithm 1).
-The paper leaves open where a minimisation starts: here at the model that came, in later local steps where the last ended.
-A UE keeps `theta_i`; `w_i` travels; `theta_i` is evaluated.
+`theta_i(w) = argmin f_i(theta) + (lambda / 2) |theta - w|^2`, of which each local step takes `K` gradient steps; then
+`w_i <- w_i - eta lambda (w_i - theta_i)`; the cloud takes `w <- (1 - beta) w + beta mean(w_i)` (T Dinh, Tran, Nguyen:
+*Personalized Federated Learning with Moreau Envelopes*, NeurIPS 2020, Algorithm 1). The paper leaves open where a
+minimisation starts: here at the model that came, in later local steps where the last ended. A UE keeps `theta_i`; `w_i`
+travels; `theta_i` is evaluated.
 """
 
 from collections.abc import Sequence

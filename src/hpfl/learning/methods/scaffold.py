@@ -1,11 +1,11 @@
 """SCAFFOLD: control variates correct the drift of local steps, `y_i <- y_i - eta (grad f_i(y_i) - c_i + c)`.
 
-Then `c_i+ = c_i - c + (x - y_i) / (K eta)` (option II) or the gradient at `x` on the samples of the steps (option I), and
-the cloud takes `x <- x + mean(y_i - x)`, `c <- c + (|S| / N) mean(c_i+ - c_i)` over the UEs `S` that were heard of `N`
-(Karimireddy, Kale, Mohri, Reddi, Stich, Suresh: *SCAFFOLD: Stochastic Controlled Averaging for Federated Learning*, ICML
-2020, Algorithm 1, with a global step of 1). `c` travels beside the model, both ways: twice the bits. A UE whose edge holds
-an older model holds the `c` of that round. A UE keeps `c_i`; it is evaluated as FedAvg's are, after the evaluation's
-inner steps.
+Then `c_i+ = c_i - c + (x - y_i) / (K eta)` (option II) or the gradient at `x` on the samples of the steps (option I),
+and the cloud takes `x <- x + mean(y_i - x)`, `c <- c + (|S| / N) mean(c_i+ - c_i)` over the UEs `S` that were heard of
+`N` (Karimireddy, Kale, Mohri, Reddi, Stich, Suresh: *SCAFFOLD: Stochastic Controlled Averaging for Federated Learning*,
+ICML 2020, Algorithm 1, with a global step of 1). `c` travels beside the model, both ways: twice the bits. A UE whose
+edge holds an older model holds the `c` of that round. A UE keeps `c_i`; it is evaluated as FedAvg's are, after the
+evaluation's inner steps.
 
 What is shared is `eta c`, so that its update is of the size of a gradient.
 """
@@ -34,7 +34,7 @@ class _Options(Protocol):
     options="hpfl.learning.methods.method_options:ScaffoldOptions",
     reads=(),
     epochs=True,
-    one_edge_round=True,
+    counts_ues=True,
 )
 class Scaffold(BaseMethod):
     """FedAvg whose local steps are corrected by control variates, which travel beside the model."""
