@@ -112,7 +112,8 @@ class DataConfig(RenewedSection):
     section = "data"
 
     dataset: Annotated[str, Names(DATASETS)] = key(
-        "mnist-mini", "data set: mnist-mini (carried along), mnist, cifar10; own: folder:PATH, module:function"
+        "mnist-mini",
+        "data set: mnist-mini (carried along), mnist, cifar10, ... (`hpfl parts`); own: folder:PATH, module:function",
     )
     dataset_options: Table = options_key("dataset")
     signature: str = key("", "own samples must have this signature; a run writes it down, empty takes any", since=2)
