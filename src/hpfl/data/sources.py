@@ -71,8 +71,8 @@ def load_dataset(
             "hpfl.run(config, data=...), or save them with FederatedData.save(PATH) and name folder:PATH"
         )
     if name.startswith(_FOLDER):
-        folder = Path(name.removeprefix(_FOLDER)).expanduser()
-        return read_pooled(folder) if is_pooled(folder) else read_folder(folder).dataset
+        own = Path(name.removeprefix(_FOLDER)).expanduser()
+        return read_pooled(own) if is_pooled(own) else read_folder(own).dataset
     if not is_registered(name):
         return _from_function(name, options)
     spec = DATASETS.part(name).bound(options)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpfl.arrays import IntArray
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.data.archives import unpack_zip
 from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress, Inputs
 from hpfl.data.download import cache_dir
@@ -107,7 +107,7 @@ def _numbers(path: Path, count: int, most: int) -> IntArray:
     return values.astype(np.int64)
 
 
-def _table(path: Path, shape: tuple[int, int]) -> Inputs:
+def _table(path: Path, shape: tuple[int, int]) -> FloatArray:
     """Numbers between blanks, so many rows of so many; the file may be no longer than such rows are."""
     try:
         with path.open("rb") as file:

@@ -42,4 +42,5 @@ def _sentence(group: Group, alone: dict[int | None, RunView]) -> str:
 
 
 def _method(view: RunView) -> str | None:
-    return view.setting("learning", "method")
+    method = view.setting("learning", "method")
+    return method if isinstance(method, str) else None

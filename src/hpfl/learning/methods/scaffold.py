@@ -54,7 +54,7 @@ class Scaffold(BaseMethod):
 
     def numbers_kept(self, spec: ParameterSpec) -> int:
         """The UE's own control variate."""
-        return spec.places[CONTROL].start
+        return spec.sizes[spec.names.index(CONTROL)]
 
     def first_kept(self, params: Tensor, spec: ParameterSpec) -> Tensor:
         """Zero."""
