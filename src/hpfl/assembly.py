@@ -14,7 +14,7 @@ from hpfl.config.fields import distribution
 from hpfl.config.uplinks import AUTO, chooses_coding, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.codecs.menu import ENTRIES, MENU
-from hpfl.learning.method import Method, is_objective, num_travelling, roles_of
+from hpfl.learning.method import Method, is_objective, is_silent, num_travelling, roles_of, shared_beside
 from hpfl.learning.metrics import DEFAULT_METRICS, columns_of
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
@@ -50,7 +50,8 @@ def task_of(config: Experiment, *, input_shape: tuple[int, ...], num_outputs: in
                 f'{key} is "{value}": it was handed over in Python; assign it again, or name module:callable'
             )
     model, loss = config.part("learning.model"), config.part("learning.loss")
-    return make_task(model, loss, input_shape=input_shape, num_outputs=num_outputs)
+    task = make_task(model, loss, input_shape=input_shape, num_outputs=num_outputs)
+    return task.with_beside(shared_beside(_own_method(config), task.spec))
 
 
 def fleet_spec(config: Experiment) -> FleetSpec:
@@ -128,6 +129,7 @@ def local_training(config: Experiment) -> LocalTraining:
         outer_lr=learning.outer_lr,
         inner_steps=learning.inner_steps,
         local_steps=learning.local_steps,
+        local_epochs=learning.local_epochs,
         batch_size=learning.batch_size or None,
         batches=learning.batches,
     )
@@ -137,10 +139,13 @@ def local_training(config: Experiment) -> LocalTraining:
 
 def sending_of(config: Experiment, task: Task, device: torch.device) -> Sending:
     """What UEs keep and send, by their method and their uplink; what its codecs cannot do is refused here."""
+    method = _own_method(config)
+    if is_silent(method):  # what is not sent is not coded
+        return Sending.of(task.spec, method, IDENTITY, device)
     steps, codecs = config.made_in_row("learning.uplink"), num_codecs(config.chosen("learning.uplink"))
     split = len(steps) - codecs
     codings = _menu(config, MENU) if config.learning.uplink == AUTO else (Uplink.of(steps[split:]),) if codecs else ()
-    sending = Sending.of(task.spec, _own_method(config), Uplink.of(steps[:split]), device, codings=codings)
+    sending = Sending.of(task.spec, method, Uplink.of(steps[:split]), device, codings=codings)
     numbers = num_travelling(sending.method, sending.spec)
     for chain in codings:
         try:
@@ -251,7 +256,9 @@ def sample_cost(config: Experiment, task: Task, bits: int, example: tuple[torch.
 
 def touched_samples(config: Experiment, num_samples: IntArray, passes: float) -> FloatArray:
     """Samples a UE's edge phase is charged for: shards or batches, times passes, local iterations, edge rounds."""
-    drawn = config.learning.batch_size
+    drawn, epochs = config.learning.batch_size, config.learning.local_epochs
+    if epochs:  # which touch every sample once
+        return np.asarray(passes * num_samples * epochs * config.training.edge_rounds, dtype=np.float64)
     per_step = passes * (np.minimum(num_samples, drawn) if drawn else num_samples)
     steps = config.learning.local_steps * config.training.edge_rounds
     return np.asarray(per_step * steps, dtype=np.float64)

@@ -11,7 +11,7 @@ from hpfl.config.fields import distribution
 from hpfl.data.dataset import Dataset, Owners
 from hpfl.data.owned import own_shards
 from hpfl.data.partition import PartitionSettings, Shards, as_labels, make_shards, make_test_shards
-from hpfl.data.sources import described, is_registered
+from hpfl.data.sources import DATASETS, described, is_registered
 from hpfl.network.distributions import whole_numbers
 from hpfl.rng import Streams
 
@@ -34,7 +34,8 @@ class Dealt:
 def fitted(config: Config, dataset: Dataset) -> Config:
     """The configuration with what own samples say of themselves: their signature, and the UEs and edges they make."""
     if is_registered(config.data.dataset):
-        return config
+        owners = dataset.owners
+        return config if owners is None else changed(config, {"network": _shape(config.network, owners)})
     given: dict[str, dict[str, Any]] = {"data": {"signature": dataset.signature}}
     signature = dataset.signature
     if config.data.signature not in {"", signature}:
@@ -98,7 +99,7 @@ def deal(config: Experiment, dataset: Dataset, streams: Streams) -> Dealt:
 def most_dealt(config: Experiment) -> int:
     """No UE is dealt more training samples than this; where samples have owners, all there are."""
     data = config.data
-    if not is_registered(data.dataset):
+    if not is_registered(data.dataset) or DATASETS.part(data.dataset).made.owned:
         return described(data.dataset, data.options("dataset")).num_train
     return int(np.rint(distribution(data.samples_per_ue).highest))
 

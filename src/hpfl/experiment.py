@@ -285,6 +285,7 @@ def _subject(config: Experiment, simulation: Simulation, facts: Callable[[], dic
             "samples": fleet.num_samples,
             "labels": _labels(dealt.label_counts > 0),
             **({} if simulation.hostile is None else {"hostile": simulation.hostile}),
+            **({} if simulation.newcomers is None else {"held_out": simulation.newcomers}),
         },
         evaluation=simulation.evaluate_ues,
         save_every=config.training.checkpoint_every,

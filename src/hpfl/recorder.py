@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment, to_toml
@@ -20,7 +21,7 @@ from hpfl.reporting.journal import Journal
 from hpfl.reporting.runs import named_folder
 from hpfl.reporting.shown_result import ShownResult
 from hpfl.reporting.store import RunStore, is_summed_up, read_rounds
-from hpfl.reporting.summary import run_summary, ue_figures
+from hpfl.reporting.summary import run_summary, spread_over_ues, ue_figures
 from hpfl.reporting.table import write_table
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import AfterRound
@@ -170,12 +171,13 @@ class RunRecorder:
 
     def _result(self, state: TrainState) -> ShownResult:
         subject, records = self._subject, self.records
-        summary = self._summary(records)
+        ues = ue_table(subject.ues, subject.evaluation(state), state.joules)
+        summary = {**self._summary(records), **spread_over_ues(ues)}
         return ShownResult(
             rounds=RoundRecords(records),
             summary=summary,
-            model={name: part.detach().cpu().clone() for name, part in subject.spec.unflatten(state.params).items()},
-            ues=UeColumns(ue_table(subject.ues, subject.evaluation(state), state.joules)),
+            model=_model(subject.spec, state.params),
+            ues=UeColumns(ues),
             how="completed" if summary["completed"] else "stopped",
             label="run" if self._folder is None else named_folder(self._folder).name,
             folder=self._folder,
@@ -220,6 +222,12 @@ class RunRecorder:
         if self._store is not None and (records or self._subject.deployed):
             self._store.write_summary(summary)
         return RunResult(rounds=records, summary=summary, how="diverged", error=str(error))
+
+
+def _model(spec: ParameterSpec, params: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The model's parameters by name, without what its method shares beside it."""
+    parts = spec.unflatten(params).items()
+    return {name: part.detach().cpu().clone() for name, part in parts if name not in spec.beside}
 
 
 def _settings(config: Experiment) -> Mapping[str, Any]:

@@ -5,14 +5,19 @@ import pytest
 import torch
 from test_objective_contract import SIZES, Segments, task_and_data
 
-from hpfl.learning import METHODS, Cohort, CohortUpdates, Kept, LocalTraining, TestData
+from hpfl.learning import METHODS, Cohort, CohortUpdates, Kept, LocalTraining, Task, TestData
+from hpfl.learning.method import shared_beside
 from hpfl.rng import Streams
+
+
+def task_for(name: str, task: Task) -> Task:
+    return task.with_beside(shared_beside(METHODS.get(name)(), task.spec))
 
 
 def cohort_of(name: str, chunk: int | None = None) -> Cohort:
     task, inputs, targets = task_and_data()
     return Cohort(
-        task,
+        task_for(name, task),
         LocalTraining(inner_lr=0.3, outer_lr=0.1, local_steps=2, batch_size=3, batches="independent"),
         inputs=inputs,
         targets=targets,
@@ -31,11 +36,12 @@ def update(cohort: Cohort, kept: Kept | None = None) -> CohortUpdates:
 
 @pytest.mark.parametrize("name", METHODS.names())
 def test_what_is_kept_has_the_length_that_was_said(name: str) -> None:
-    method, (task, _, _) = METHODS.get(name)(), task_and_data()
+    method, task = METHODS.get(name)(), task_for(name, task_and_data()[0])
     params = task.initial_parameters(Streams(1).at("init"))
     assert method.first_kept(params, task.spec).shape == (method.numbers_kept(task.spec),)
     travels = method.travels(task.spec)
-    assert travels is None or (travels.shape == params.shape and travels.dtype == torch.bool and bool(travels.any()))
+    assert travels is None or (travels.shape == params.shape and travels.dtype == torch.bool)
+    assert travels is None or bool(travels.any()) != METHODS.part(name).traits["silent"]
 
 
 @pytest.mark.parametrize("name", METHODS.names())

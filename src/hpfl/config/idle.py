@@ -162,6 +162,7 @@ _REASONS: dict[str, Reason] = {
         else _not_measured(config, "personalised_accuracy")
     ),
     "evaluation.target_loss": lambda config, owned: _not_measured(config, "personalised_test_loss"),
+    "learning.local_steps": _only(lambda c: c.learning.local_epochs == 0, "learning.local_epochs is given"),
     "learning.inner_lr": _no_inner_step,
     "learning.inner_steps": _no_adaptation,
     "learning.method_options.gradient": lambda config, owned: "" if _own(config) else _no_adaptation(config, owned),

@@ -113,7 +113,8 @@ class DataConfig(RenewedSection):
     section = "data"
 
     dataset: Annotated[str, Names(DATASETS)] = key(
-        "mnist-mini", "data set: mnist-mini (carried along), mnist, cifar10; own: folder:PATH, module:function"
+        "mnist-mini",
+        "data set: mnist-mini (carried along), mnist, cifar10, ... (`hpfl parts`); own: folder:PATH, module:function",
     )
     dataset_options: Table = options_key("dataset")
     signature: str = key("", "own samples must have this signature; a run writes it down, empty takes any", since=2)
@@ -123,6 +124,9 @@ class DataConfig(RenewedSection):
     concentration: float = key(0.5, "how even a UE's label mix is (partitioner dirichlet)", gt=0)
     samples_per_ue: DistributionSpec = key([20.0, 60.0], "training samples of a UE, D", unit="samples")
     edge_skew: float = key(0.0, "0 deals UEs to edges at random, 1 gathers like UEs under one edge", ge=0, le=1)
+    held_out_ues: int = key(
+        0, "UEs that never train, drawn once, and are evaluated as newcomers", unit="UEs", ge=0, since=5
+    )
     disjoint: bool = key(True, "whether no two UEs share a sample; false lets shards overlap")
 
     @field_validator("samples_per_ue")
@@ -145,13 +149,18 @@ class LearningConfig(RenewedSection):
     )
     loss_options: Table = options_key("loss")
     method: Annotated[str, Names(METHODS)] = key(
-        "per-fedavg", "a UE's side of a round: per-fedavg (personalised gradients), fedavg (plain ones)", since=3
+        "per-fedavg",
+        "a UE's side of a round: per-fedavg, fedavg, ditto, fedrep, scaffold, ...; `hpfl parts method` lists them",
+        since=3,
     )
     method_options: Table = options_key("method")
     inner_lr: float = key(0.03, "inner (adaptation) step, alpha; 0 is plain federated averaging", ge=0)
     outer_lr: float = key(0.07, "outer (meta, global) step, beta", gt=0)
     inner_steps: int = key(1, "adaptation steps inside the objective", ge=1)
     local_steps: int = key(1, "local iterations of a UE per edge round", ge=1)
+    local_epochs: int = key(
+        0, "local passes of a UE over its samples per edge round, in place of local_steps; 0: none", ge=0, since=5
+    )
     batch_size: int = key(0, "samples of a mini-batch; 0 is the full batch", unit="samples", ge=0)
     batches: Literal["shared", "independent"] = key(
         "shared", "one batch for support, query and Hessian, or one for each"

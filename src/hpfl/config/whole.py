@@ -21,7 +21,7 @@ from hpfl.config.sections import (
 from hpfl.config.uplinks import AUTO, check_order, num_codecs
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
-from hpfl.learning import OBJECTIVES
+from hpfl.learning import METHODS, OBJECTIVES
 from hpfl.options import OptionError
 from hpfl.planning.planner_options import ScriptedOptions
 from hpfl.training.clock import CLOCKS
@@ -99,6 +99,20 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _method_fits(self) -> "Config":
+        name, traits = self.learning.method, METHODS.traits_of(self.learning.method)
+        if self.learning.local_epochs and not traits["epochs"]:
+            raise ValueError(
+                f"learning.local_epochs is {self.learning.local_epochs}; method {name} does not say that it can leave "
+                "out the steps of a UE that has fewer samples than others: give learning.local_steps"
+            )
+        if self.training.edge_rounds > 1 and traits["counts_ues"]:
+            raise ValueError(
+                f"training.edge_rounds is {self.training.edge_rounds}; method {name} knows of one mean a round"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _codecs_come_last(self) -> "Config":
         check_order(rows_of(type(self.learning))["uplink"].chosen(self.learning.uplink))
         return self
@@ -122,6 +136,16 @@ class Config(Section):
     @model_validator(mode="after")
     def _hostile_exist(self) -> "Config":
         check_hostile(self.hostile, self.network.ues_of_edges)
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_trains(self) -> "Config":
+        wanted, most = self.data.held_out_ues, self.network.num_ues - self.network.edges
+        if wanted > most and (is_registered(self.data.dataset) or self.data.signature):
+            raise ValueError(
+                f"data.held_out_ues is {wanted}; of {self.network.num_ues} UEs at most {most} can be held out, for "
+                f"each of {self.network.edges} edges needs one that trains"
+            )
         return self
 
     @model_validator(mode="after")

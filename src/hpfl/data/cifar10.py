@@ -1,15 +1,12 @@
 """CIFAR-10 in its publisher's binary version: 50,000 + 10,000 colour images of 32 x 32."""
 
-import shutil
-import tarfile
-import tempfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpfl.arrays import IntArray
+from hpfl.data.archives import in_one_step, unpack_tar
 from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress
 from hpfl.data.download import DownloadError, RemoteFile, cache_dir, fetch
 from hpfl.data.folders import find_complete, what_to_do
@@ -24,7 +21,6 @@ TEST_FILE = "test_batch.bin"
 FILES = (*TRAIN_FILES, TEST_FILE)
 RECORDS_PER_FILE = 10_000
 _RECORD_BYTES = 1 + 3 * 32 * 32  # a label, then the red, green and blue planes
-_MOST_MEMBERS = 100  # the publisher's archive has ten or so
 
 # Mean and standard deviation of the training images' channels, as fractions of 255.
 CHANNEL_MEAN = (0.4914, 0.4822, 0.4465)
@@ -64,27 +60,7 @@ def read_cifar10(folder: Path, *, records_per_file: int) -> Dataset:
 def unpack(archive: Path, folder: Path, *, file_bytes: int) -> None:
     """The six files of the publisher's archive into `folder`; whatever else an archive holds is never written."""
     wanted = {f"{SUBFOLDER}/{name}": folder / name for name in FILES}
-    try:
-        with tarfile.open(archive, "r:gz") as tar:
-            for number, member in enumerate(tar):
-                if number >= _MOST_MEMBERS or not wanted:
-                    break
-                if member.name in wanted:
-                    _copy_member(tar, member, wanted.pop(member.name), file_bytes)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise DatasetError(f"{archive} cannot be unpacked: {error}") from error
-    if wanted:
-        raise DatasetError(f"{archive} lacks {', '.join(wanted)}")
-
-
-def _copy_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, file_bytes: int) -> None:
-    source = tar.extractfile(member) if member.isreg() else None
-    if source is None:
-        raise DatasetError(f"{member.name} in the archive is not a plain file")
-    if member.size != file_bytes:
-        raise DatasetError(f"{member.name} in the archive has {member.size:,} bytes; wanted {file_bytes:,}")
-    with target.open("wb") as out:
-        shutil.copyfileobj(source, out)
+    unpack_tar(archive, wanted, file_bytes=dict.fromkeys(wanted, file_bytes))
 
 
 def _read_batches(paths: list[Path], records: int) -> tuple[NDArray[np.uint8], IntArray]:
@@ -107,7 +83,7 @@ def _read_records(path: Path, records: int) -> NDArray[np.uint8]:
 
 def _download(data_dir: Path | None, progress: DownloadProgress | None) -> Path:
     folder = cache_dir() / SUBFOLDER
-    if find_complete([folder], FILES) is not None:
+    if _is_whole(folder):
         return folder
     try:
         archive = fetch(REMOTE, cache_dir(), progress=progress)
@@ -115,22 +91,14 @@ def _download(data_dir: Path | None, progress: DownloadProgress | None) -> Path:
         looked = f"cifar10 is not in {data_dir}; " if data_dir else ""
         advice = what_to_do("cifar10", files=FILES, subfolder=SUBFOLDER, source=REMOTE.urls[0])
         raise DownloadError(f"{looked}{error}; {advice}") from error
-    _unpack_in_one_step(archive, folder)
+    length = RECORDS_PER_FILE * _RECORD_BYTES
+    in_one_step(folder, lambda fresh: unpack(archive, fresh, file_bytes=length), whole=_is_whole)
     archive.unlink(missing_ok=True)
     return folder
 
 
-def _unpack_in_one_step(archive: Path, folder: Path) -> None:
-    """Unpack beside `folder` and rename, so that a half-filled folder never carries its name."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
-        fresh = Path(beside) / SUBFOLDER
-        fresh.mkdir()
-        unpack(archive, fresh, file_bytes=RECORDS_PER_FILE * _RECORD_BYTES)
-        try:
-            fresh.replace(folder)
-        except OSError:
-            if find_complete([folder], FILES) is None:  # else another process was quicker
-                raise
+def _is_whole(folder: Path) -> bool:
+    return find_complete([folder], FILES) is not None
 
 
 CIFAR10 = DatasetSpec(

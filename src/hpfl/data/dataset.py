@@ -109,6 +109,7 @@ class DatasetSpec:
     load: Callable[..., Dataset]  # of a folder and a progress, each or None, and its options where it has some
     num_values: int = 1  # numbers in a target, where targets are no classes
     about: str = ""
+    owned: bool = False  # whether its samples have owners, so that no partitioner deals them
 
     @property
     def num_outputs(self) -> int:

@@ -1,4 +1,4 @@
-"""Fetching a published file once into a cache: checked by size and SHA-256, retried, put in place in one step."""
+"""Fetching a published file once into a cache: checked by size and digest, retried, put in place in one step."""
 
 import hashlib
 import os
@@ -17,6 +17,7 @@ from hpfl.data.dataset import DatasetError, DownloadProgress
 ATTEMPTS = 3
 TIMEOUT_S = 20.0
 _BLOCK_BYTES = 1 << 17
+_TITLES = {"sha256": "SHA-256", "md5": "MD5"}
 _WORTH_RETRYING = (408, 425, 429)  # of the 4xx answers; the others will be the same next time
 
 
@@ -26,12 +27,21 @@ class DownloadError(DatasetError):
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A published file: its name, where it can be had, its size in bytes and its SHA-256."""
+    """A published file: its name, where it can be had, its size in bytes and its SHA-256, or the MD5 of its publisher.
+
+    An MD5 tells a file that came damaged, not one that somebody has made to look like it.
+    """
 
     name: str
     urls: tuple[str, ...]
     size_bytes: int
-    sha256: str
+    sha256: str = ""
+    md5: str = ""
+
+    @property
+    def checksum(self) -> tuple[str, str]:
+        """Which digest, and what it should be."""
+        return ("sha256", self.sha256) if self.sha256 else ("md5", self.md5)
 
 
 def cache_dir() -> Path:
@@ -52,7 +62,7 @@ def fetch(
 ) -> Path:
     """The file in `folder`, downloaded unless it is there whole; mirrors in turn, with a pause that doubles."""
     target = folder / remote.name
-    if target.is_file() and _sha256_of(target) == remote.sha256:
+    if target.is_file() and _is_whole(target, remote):
         return target
     _make_folder(folder)
     urls, failures = list(remote.urls), []
@@ -92,7 +102,8 @@ def _fetch_from(url: str, remote: RemoteFile, *, target: Path, progress: Downloa
 
 
 def _copy_checked(url: str, remote: RemoteFile, *, out: BinaryIO, progress: DownloadProgress | None) -> None:
-    digest, done = hashlib.sha256(), 0
+    (kind, wanted), done = remote.checksum, 0
+    digest = hashlib.new(kind, usedforsecurity=False)
     with urlopen(Request(url, headers={"User-Agent": "hpfl"}), timeout=TIMEOUT_S) as response:
         while block := response.read(_BLOCK_BYTES):
             done += len(block)
@@ -104,10 +115,11 @@ def _copy_checked(url: str, remote: RemoteFile, *, out: BinaryIO, progress: Down
                 progress(remote.name, done, remote.size_bytes)
     if done < remote.size_bytes:
         raise DownloadError(f"truncated: {done:,} of {remote.size_bytes:,} bytes came")
-    if digest.hexdigest() != remote.sha256:
-        raise DownloadError(f"corrupted: SHA-256 is {digest.hexdigest()}, wanted {remote.sha256}")
+    if digest.hexdigest() != wanted:
+        raise DownloadError(f"corrupted: {_TITLES[kind]} is {digest.hexdigest()}, wanted {wanted}")
 
 
-def _sha256_of(path: Path) -> str:
+def _is_whole(path: Path, remote: RemoteFile) -> bool:
+    kind, wanted = remote.checksum
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, kind).hexdigest() == wanted

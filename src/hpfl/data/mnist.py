@@ -22,7 +22,7 @@ FILES = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
-_SUFFIXES = (".gz", "")
+SUFFIXES = (".gz", "")
 _UNSIGNED_BYTE = 0x08  # type code in the third byte of an IDX file; the fourth is the number of dimensions
 _MIRRORS = ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/")
 
@@ -45,8 +45,9 @@ def load_mnist(data_dir: Path | None, progress: DownloadProgress | None) -> Data
     folder = None
     if data_dir is not None:
         places = [data_dir / "mnist", data_dir / "MNIST" / "raw", data_dir / "raw", data_dir]
-        folder = find_complete(places, FILES, suffixes=_SUFFIXES)
-    return read_mnist(folder or _download(data_dir, progress), name="mnist", num_train=60_000, num_test=10_000)
+        folder = find_complete(places, FILES, suffixes=SUFFIXES)
+    folder = folder or fetched_idx("mnist", REMOTE, data_dir, progress)
+    return read_mnist(folder, name="mnist", num_train=60_000, num_test=10_000)
 
 
 def read_mnist(folder: Path, *, name: str, num_train: int, num_test: int) -> Dataset:
@@ -82,7 +83,7 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def _read(folder: Path, name: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    path = find_file(folder, name, _SUFFIXES)
+    path = find_file(folder, name, SUFFIXES)
     if path is None:
         raise DatasetError(f"{folder} has neither {name}.gz nor {name}")
     return read_idx(path, shape)
@@ -96,15 +97,18 @@ def _read_at_most(path: Path, limit_bytes: int) -> bytes:
         raise DatasetError(f"{path} cannot be read: {error}") from error
 
 
-def _download(data_dir: Path | None, progress: DownloadProgress | None) -> Path:
-    folder = cache_dir() / "mnist"
+def fetched_idx(
+    name: str, remotes: tuple[RemoteFile, ...], data_dir: Path | None, progress: DownloadProgress | None
+) -> Path:
+    """The folder of the cache with a data set's four packed files, which are downloaded where they are missing."""
+    folder = cache_dir() / name
     try:
-        for remote in REMOTE:
+        for remote in remotes:
             fetch(remote, folder, progress=progress)
     except DownloadError as error:
-        looked = f"mnist is not in {data_dir}; " if data_dir else ""
-        files = [f"{name}.gz" for name in FILES]
-        advice = what_to_do("mnist", files=files, subfolder="mnist", source=f"the four files of {_MIRRORS[0]}")
+        looked = f"{name} is not in {data_dir}; " if data_dir else ""
+        files, site = [remote.name for remote in remotes], remotes[0].urls[0].removesuffix(remotes[0].name)
+        advice = what_to_do(name, files=files, subfolder=name, source=f"the four files of {site}")
         raise DownloadError(f"{looked}{error}; {advice}") from error
     return folder
 

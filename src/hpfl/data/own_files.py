@@ -2,12 +2,14 @@
 
 A UE's arrays are `inputs` and `targets` and, where it has test samples, `test_inputs` and `test_targets`. A folder of
 UEs may group them by edge: its subfolders are then the edges, in the order of their names. What the arrays do not tell
-(`num_classes`, `sample_bits`, `held_out`) may stand in its `about.json`.
+(`num_classes`, `sample_bits`, `held_out`) may stand in its `about.json`. A folder that holds the four arrays itself is
+nobody's: its samples are dealt by a partitioner.
 """
 
 import json
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from hpfl.data.dataset import DatasetError
+from hpfl.data.dataset import Dataset, DatasetError
 from hpfl.data.federated import FederatedData, SamplesOfUe
 
 NAMES = ("inputs", "targets", "test_inputs", "test_targets")
 PACKED, ABOUT = "data.safetensors", "about.json"
+_MOST_BYTES = 16 * 10**9
 _FILES = (".safetensors", ".npz")
 _TOLD: dict[str, tuple[type, ...]] = {"num_classes": (int,), "sample_bits": (int,), "held_out": (int, float)}
 
@@ -63,6 +66,20 @@ def read_folder(folder: Path) -> FederatedData:
     )
 
 
+def is_pooled(folder: Path) -> bool:
+    """Whether a folder holds samples that belong to nobody: arrays of its own, and no UEs."""
+    return folder.is_dir() and _is_ue(folder)
+
+
+def read_pooled(folder: Path) -> Dataset:
+    """The samples of a folder that belong to nobody, training and test samples both; a partitioner deals them."""
+    part, told = read_own(folder, tested=True), _told(folder)
+    if "held_out" in told:
+        raise DatasetError(f"{folder / ABOUT}: held_out is for samples of UEs; these are dealt, and have test samples")
+    whole = FederatedData(train=[_pair(part, NAMES[:2])], test=[_pair(part, NAMES[2:])], name=folder.name, **told)
+    return replace(whole.dataset, owners=None)
+
+
 def write_folder(data: FederatedData, folder: Path) -> None:
     """Everybody's samples as `read_folder` finds them: `edge-0/ue-00.safetensors`, or `ue-00.safetensors`."""
     width = len(str(data.num_ues - 1))
@@ -95,6 +112,7 @@ def _told(folder: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     if path.suffix == ".npz":
+        _refuse_huge(path)
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
     if path.suffix == ".safetensors":
@@ -106,6 +124,14 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
     if missing:
         raise KeyError(f"{missing[0]}.npy is missing")
     return {name: np.load(path / f"{name}.npy", allow_pickle=False) for name in there}
+
+
+def _refuse_huge(path: Path) -> None:
+    """Refuse an archive that says it unpacks to more than any UE has."""
+    with zipfile.ZipFile(path) as packed:
+        total = sum(info.file_size for info in packed.infolist())
+    if total > _MOST_BYTES:
+        raise ValueError(f"it unpacks to {total / 1e9:.3g} GB, more than {_MOST_BYTES / 1e9:.3g} GB")
 
 
 def _is_ue(entry: Path) -> bool:

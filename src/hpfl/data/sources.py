@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from hpfl.data.cifar10 import CIFAR10
+from hpfl.data.cifar100 import CIFAR100
 from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress, to_float
+from hpfl.data.emnist import EMNIST
+from hpfl.data.fashion_mnist import FASHION_MNIST
 from hpfl.data.federated import FederatedData
 from hpfl.data.mini import MNIST_MINI
 from hpfl.data.mnist import MNIST
-from hpfl.data.own_files import read_folder
+from hpfl.data.own_files import is_pooled, read_folder, read_pooled
+from hpfl.data.uci_har import UCI_HAR
 from hpfl.registry import Registry, UnknownNameError
 
 __all__ = ["DATASETS", "Dataset", "DatasetError", "DatasetSpec", "DownloadProgress", "load_dataset", "to_float"]
 
 DATASETS: Registry[DatasetSpec] = Registry("data set", plural="datasets", called=())
-for _spec in (MNIST_MINI, MNIST, CIFAR10):
+for _spec in (MNIST_MINI, MNIST, FASHION_MNIST, *EMNIST, CIFAR10, CIFAR100, *UCI_HAR):
     DATASETS.register(_spec.name)(_spec)
 
 GIVEN = "given"
@@ -67,7 +71,8 @@ def load_dataset(
             "hpfl.run(config, data=...), or save them with FederatedData.save(PATH) and name folder:PATH"
         )
     if name.startswith(_FOLDER):
-        return read_folder(Path(name.removeprefix(_FOLDER)).expanduser()).dataset
+        own = Path(name.removeprefix(_FOLDER)).expanduser()
+        return read_pooled(own) if is_pooled(own) else read_folder(own).dataset
     if not is_registered(name):
         return _from_function(name, options)
     spec = DATASETS.part(name).bound(options)

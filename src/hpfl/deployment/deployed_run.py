@@ -12,6 +12,7 @@ from hpfl.deployment.node_parts import LinkModel, node_cost
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
 from hpfl.downlinks import broadcasting, step_coding
+from hpfl.learning import METHODS
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_columns
@@ -97,6 +98,15 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
     for name in ("trace", "write_trace"):
         if getattr(config.network, name):
             raise SettingsError(f"network.{name} is given; only a simulation is replayed from a trace or writes one")
+    if config.data.held_out_ues:
+        raise SettingsError(
+            f"data.held_out_ues is {config.data.held_out_ues}; only a simulation has UEs that never train"
+        )
+    if METHODS.traits_of(config.learning.method)["counts_ues"]:
+        raise SettingsError(
+            f'learning.method is "{config.learning.method}"; its shared state counts the UEs that were heard, which an '
+            "audit of a deployed run cannot check: simulate it"
+        )
     if config.network.coherence_s:
         raise SettingsError(
             "network.coherence_s is given; a deployed cloud plans once a round: give network.coherence_rounds"

@@ -36,6 +36,11 @@ class FlatCalculus:
         """Names and places of the parameters."""
         return self.task.spec
 
+    @property
+    def active(self) -> Tensor:
+        """Whether any sample counts."""
+        return (self.batches["support"][2] != 0).any()
+
     def loss(self, point: Tensor, role: Role = "support") -> Tensor:
         """The UE's loss on one batch."""
         return self._loss(role)(point)

@@ -1,4 +1,4 @@
-"""The batches of UEs' local steps: drawn by address or whole shards, as rectangles for a chunk of UEs."""
+"""The batches of UEs' local steps: drawn by address, in epochs or whole shards, as rectangles for a chunk of UEs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,13 +7,23 @@ import numpy as np
 
 from hpfl.arrays import IntArray
 from hpfl.learning.batches import Batch, drawn_index, member_draws
+from hpfl.learning.epochs import num_steps, shuffled, slices
 from hpfl.learning.objective import LocalTraining, Role
 from hpfl.learning.packing import Layout, whole_batch
 from hpfl.learning.placement import Placement
 from hpfl.rng import Streams
 
-Drawn = list[dict[str, IntArray]] | None
-"""Per local step and role: samples [n, batch_size]; None for full batches."""
+
+@dataclass(frozen=True)
+class DrawnStep:
+    """The samples of one local step of n UEs: by role [n, batch_size], of which the first `counts` [n] count."""
+
+    index: dict[str, IntArray]
+    counts: IntArray
+
+
+Drawn = list[DrawnStep] | None
+"""All local steps; None for full batches."""
 
 
 @dataclass(frozen=True)
@@ -30,34 +40,57 @@ class LocalBatches:
         return self.data.whole if self.training.batch_size is None else self.data.drawn
 
     def drawn(self, ues: IntArray, streams: Streams, key: int) -> Drawn:
-        """Draws addressed by (seed, key, local step, role, UE)."""
+        """Draws addressed by (seed, key, local step or epoch, role, UE)."""
         size = self.training.batch_size
         if size is None:
             return None
         sizes = self.data.samples.shards.sizes[ues]
+        if self.training.in_epochs:
+            return self._epochs(ues, sizes, streams, key)
         return [
-            {
-                role: drawn_index(member_draws(streams.at(f"batch/{role}/{step}", key), ues, size), sizes)
-                for role in self.roles
-            }
+            DrawnStep(
+                {
+                    role: drawn_index(member_draws(streams.at(f"batch/{role}/{step}", key), ues, size), sizes)
+                    for role in self.roles
+                },
+                np.minimum(sizes, size),
+            )
             for step in range(self.training.local_steps)
         ]
 
+    def _epochs(self, ues: IntArray, sizes: IntArray, streams: Streams, key: int) -> list[DrawnStep]:
+        """Shards in orders of their own, cut into batches; a UE that has taken all of its steps counts no sample."""
+        size, epochs = self.training.batch_size, self.training.local_epochs
+        assert size is not None
+        orders = {
+            role: [shuffled(streams.at(f"epoch/{role}/{number}", key), ues, sizes) for number in range(epochs)]
+            for role in self.roles
+        }
+        cut = {role: slices(own, sizes, size) for role, own in orders.items()}
+        steps = range(int(num_steps(sizes, size, epochs).max(initial=0)))
+        return [
+            DrawnStep({role: own[step][0] for role, own in cut.items()}, cut[self.roles[0]][step][1]) for step in steps
+        ]
+
     def of_chunk(self, ues: IntArray, at: IntArray, drawn: Drawn) -> list[dict[str, Batch]]:
-        """The batches of a chunk: one dictionary by role for each local step."""
+        """The batches of a chunk: one dictionary by role for each local step that any of its UEs takes."""
         if drawn is None:
-            return [{"support": self.data.whole_batch(ues[at])}] * self.training.local_steps
+            return [{"support": self.data.whole_batch(ues[at])}] * self.training.whole_steps
         samples, layout = self.data.samples, self.data.drawn
         width = layout.widths[int(layout.bucket_of[ues[at[0]]])]
-        counts = np.minimum(samples.shards.sizes[ues[at]], width)
         return [
-            {role: samples.batch(ues[at], index[at, :width], counts) for role, index in step.items()} for step in drawn
+            {role: samples.batch(ues[at], index[at, :width], step.counts[at]) for role, index in step.index.items()}
+            for step in drawn
+            if step.counts[at].any()
         ]
 
     def of_largest(self, bucket: int) -> list[dict[str, Batch]]:
         """The batches of the largest UE of a bucket, of its first samples."""
-        ue, steps = self.data.largest(self.layout, bucket), self.training.local_steps
-        if self.training.batch_size is None:
-            return [{"support": self.data.whole_batch(ue)}] * steps
-        width = self.layout.widths[bucket]
+        training, ue = self.training, self.data.largest(self.layout, bucket)
+        if training.batch_size is None:
+            return [{"support": self.data.whole_batch(ue)}] * training.whole_steps
+        width, steps = self.layout.widths[bucket], training.local_steps
+        if training.in_epochs:
+            own = self.data.samples.shards.sizes[self.layout.members[bucket]]
+            steps = int(num_steps(own, training.batch_size, training.local_epochs).max())
         return [{role: whole_batch(self.data.samples, ue, width) for role in self.roles} for _ in range(steps)]

@@ -5,7 +5,7 @@ evaluated with. It speaks to a calculus on the UE's batches; a cohort runs it fo
 so it is plain tensor code: nothing written in place, no look at values.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
@@ -35,6 +35,10 @@ class UeCalculus(Protocol):
     @property
     def spec(self) -> ParameterSpec:
         """Names and places of the parameters in a flat vector."""
+
+    @property
+    def active(self) -> Tensor:
+        """Whether the UE takes this local step, a boolean: with epochs, UEs of few samples take fewer than others."""
 
     def loss(self, point: Tensor, role: Role = "support") -> Tensor:
         """The UE's loss on one batch."""
@@ -73,14 +77,16 @@ class Method(Protocol):
 
 METHODS: Registry[Callable[..., Method]] = Registry(
     "method",
-    traits={"objective": False, "reads": None},
+    traits={"objective": False, "reads": None, "epochs": False, "silent": False, "counts_ues": False},
     called=(),
     made=("numbers_kept", "first_kept", "travels", "local", "personal"),
 )
 """What makes a method; one with options is called with the keyword `options`.
 
 The trait `objective` says that it is one of the personalised objectives, which keep nothing and have faster engines;
-`reads`, which of the keys `inner_lr` and `inner_steps` matter to it (None: both may).
+`reads`, which of the keys `inner_lr` and `inner_steps` matter to it (None: both may); `epochs`, that it leaves a UE as
+it is in a step that is not `active`; `silent`, that nothing travels on purpose; `counts_ues`, that
+a part of its updates counts by the share of the UEs that were heard, so that an edge may not average twice in a round.
 """
 
 
@@ -118,6 +124,17 @@ class ObjectiveMethod(Method, Protocol):
 def is_objective(method: Method) -> TypeGuard[ObjectiveMethod]:
     """Whether a method is one of the objectives, which run on engines of their own."""
     return hasattr(method, "as_objective")
+
+
+def is_silent(method: Method | None) -> bool:
+    """Whether nothing travels by a method, on purpose."""
+    return bool(getattr(method, "silent", False))
+
+
+def shared_beside(method: Method | None, spec: ParameterSpec) -> Mapping[str, tuple[int, ...]]:
+    """Names and shapes of what a method shares beside the model, which travels with it; most share nothing more."""
+    share = getattr(method, "beside", None)
+    return {} if share is None else share(spec)
 
 
 def roles_of(method: Method | None, training: LocalTraining) -> Sequence[Role]:

@@ -30,16 +30,28 @@ class LocalTraining:
     batch_size: int | None = None  # None: full batch
     batches: Batches = "shared"
     hessian_free_delta: float = 1e-3
+    local_epochs: int = 0  # passes over a UE's shard in mini-batches; 0: as many steps as `local_steps` says
 
     def __post_init__(self) -> None:
         _check(self.inner_lr >= 0, "inner_lr", self.inner_lr, "a number not below 0")
         _check(self.outer_lr > 0, "outer_lr", self.outer_lr, "a positive number")
         _check(self.inner_steps >= 0, "inner_steps", self.inner_steps, "a whole number not below 0")
         _check(self.local_steps >= 1, "local_steps", self.local_steps, "a whole number above 0")
+        _check(self.local_epochs >= 0, "local_epochs", self.local_epochs, "a whole number not below 0")
         _check(self.batch_size is None or self.batch_size >= 1, "batch_size", self.batch_size, "above 0, or none")
         _check(self.batches in ("shared", "independent"), "batches", self.batches, '"shared" or "independent"')
         _check(self.hessian_free_delta > 0, "hessian_free_delta", self.hessian_free_delta, "a positive number")
         OBJECTIVES.get(self.objective)
+
+    @property
+    def in_epochs(self) -> bool:
+        """Whether UEs take as many mini-batches as their samples make, and so unequal numbers of steps."""
+        return self.local_epochs > 0 and self.batch_size is not None
+
+    @property
+    def whole_steps(self) -> int:
+        """Local steps of full batches: an epoch is one of them."""
+        return self.local_epochs or self.local_steps
 
     @property
     def adapts(self) -> bool:

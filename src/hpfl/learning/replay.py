@@ -124,7 +124,7 @@ def _pieces(store: Store, block_ues: int) -> list[list[tuple[int, IntArray]]]:
 
 
 def _losses(engine: ChainEngine, start: Tensor, batch: Batch, sums: Sums) -> Tensor:
-    steps: Sequence[dict[str, Batch]] = [{"support": batch}] * engine.training.local_steps
+    steps: Sequence[dict[str, Batch]] = [{"support": batch}] * engine.training.whole_steps
     part = engine.updates(start, steps, sums)
     return torch.stack([part.loss, part.meta_loss])
 

@@ -13,7 +13,7 @@ from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Losses, Sums
 from hpfl.learning.faults import LearningError
 from hpfl.learning.kept import Kept
-from hpfl.learning.method import Method, num_travelling
+from hpfl.learning.method import Method, is_silent, num_travelling
 from hpfl.learning.task import ParameterSpec
 from hpfl.learning.uplink import Uplink
 
@@ -46,6 +46,10 @@ class Sending:
         if travels is not None and (travels.dtype != torch.bool or travels.shape != (spec.num_parameters,)):
             found = f"{travels.dtype} of shape {tuple(travels.shape)}"
             raise LearningError(f"what travels of a model is {found}; wanted torch.bool of {spec.num_parameters}")
+        if travels is not None and not bool(travels.any()) and not is_silent(method):
+            raise LearningError(
+                f"of the parameters {', '.join(spec.names)} the method lets none travel; wanted at least one to send"
+            )
         places = None if travels is None else travels.nonzero()[:, 0].to(device)
         return Sending(spec, method, uplink, places, codings)
 

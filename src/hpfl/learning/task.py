@@ -29,6 +29,7 @@ class ParameterSpec:
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
+    beside: tuple[str, ...] = ()  # names of what is no part of the model and travels with it
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -119,6 +120,15 @@ class Task:
             criterion = copy.deepcopy(criterion).to(device=device, dtype=dtype)
         return Task(module, criterion, self.spec, self.build)
 
+    def with_beside(self, shapes: Mapping[str, tuple[int, ...]]) -> "Task":
+        """The same task, whose flat vector ends with more numbers that the model does not use; they begin at zero."""
+        if not shapes:
+            return self
+        build, spec = self.build, self.spec
+        grown = ParameterSpec((*spec.names, *shapes), (*spec.shapes, *shapes.values()), tuple(shapes))
+        module = _grown(copy.deepcopy(self.module), shapes)
+        return Task(module, self.criterion, grown, None if build is None else lambda: _grown(build(), shapes))
+
     def _flat(self, module: nn.Module) -> Tensor:
         return self.spec.flatten({n: p.detach() for n, p in module.named_parameters()}).clone()
 
@@ -148,6 +158,15 @@ def make_task(
         raise LearningError(f"the model {type(module).__name__} has no trainable parameters; there is nothing to learn")
     spec = ParameterSpec(tuple(trainable), tuple(tuple(p.shape) for p in trainable.values()))
     return Task(module, loss_function, spec, build)
+
+
+def _grown(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> nn.Module:
+    """A module with further parameters, which it does not use."""
+    for name, shape in shapes.items():
+        if hasattr(module, name):
+            raise LearningError(f"the model has a part called {name!r}, which is what its method shares beside it")
+        module.register_parameter(name, nn.Parameter(torch.zeros(shape)))
+    return module
 
 
 def _builder(

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from hpfl import atomic
 from hpfl.reporting import formats
+from hpfl.reporting.against_local import worse_off
 from hpfl.reporting.compare_figure import compare_figure
 from hpfl.reporting.group_rows import flat_columns, rows
 from hpfl.reporting.groups import Group, grouped, repeated
@@ -65,8 +66,11 @@ def compare_views(runs: Sequence[RunView], *, target: Target | None = None) -> C
 
 
 def explanations(comparison: Comparison) -> list[str]:
-    """Why the fastest group was sooner than each of the others, who chose the same edges, and what is there twice."""
-    return [*_reasons(comparison), *same_edges(comparison.groups), *repeated(comparison.groups)]
+    """Why the fastest group was sooner than each of the others, who chose the same edges, which UEs are worse off than
+    alone, and what is there twice.
+    """
+    groups = comparison.groups
+    return [*_reasons(comparison), *same_edges(groups), *worse_off(groups), *repeated(groups)]
 
 
 def _reasons(comparison: Comparison) -> list[str]:

@@ -7,19 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray
 from hpfl.config import Experiment
 from hpfl.learning import DEFAULT_METRICS, BoundMetric
 from hpfl.reporting.targets import SUCCESSIVE, Reached, Row, Target, configured
-from hpfl.training.evaluation_summary import summary_columns
+from hpfl.training.evaluation_summary import HELD_OUT, summary_columns
 from hpfl.training.record import RoundRecord
 
 LOSSES = ("meta_loss", "loss", "personalised_test_loss", "test_loss")
 ACCURACIES = ("personalised_accuracy", "global_accuracy", "personalised_accuracy_p10")
 _FIRST_OF_UES = ("personalised_accuracy", "global_accuracy", "meta_loss", "loss")
 _COLLAPSE = 0.1
+_TENTH = 0.1
 
 
 def rows(records: Sequence[RoundRecord | Row]) -> list[Row]:
@@ -55,7 +57,9 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything that the records say about a whole run, flat, with units in names; null where nothing is known."""
     table, bests = rows(records), _best_of(metrics)
-    columns = dict.fromkeys((*LOSSES, *ACCURACIES, *summary_columns(metrics)))
+    newcomers = [name for name in (table[-1] if table else {}) if name.startswith(HELD_OUT)]
+    columns = dict.fromkeys((*LOSSES, *ACCURACIES, *summary_columns(metrics), *newcomers))
+    bests |= {name: bests[name.removeprefix(HELD_OUT)] for name in newcomers if name.removeprefix(HELD_OUT) in bests}
     return {
         "rounds": len(table),
         "time_s": table[-1]["time_s"] if table else 0.0,
@@ -114,6 +118,21 @@ def environment(*, device: str = "cpu") -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "device": _device_name(device),
         "threads": torch.get_num_threads(),
+    }
+
+
+def spread_over_ues(ues: Mapping[str, Any], name: str = "personalised_accuracy") -> dict[str, float | None]:
+    """How a figure differs between the UEs at the end: its standard deviation, and the mean of the worst tenth.
+
+    UEs that never trained are left out; null where the figure is not known of anybody.
+    """
+    values = np.asarray(ues.get(name, ()), dtype=np.float64)
+    trained = ~np.asarray(ues.get("held_out", np.zeros(len(values))), dtype=np.bool_)
+    known = np.sort(values[trained & ~np.isnan(values)])
+    worst = known[: max(math.ceil(_TENTH * len(known)), 1)]
+    return {
+        f"final_{name}_std": float(known.std()) if known.size else None,
+        f"final_{name}_worst_tenth": float(worst.mean()) if known.size else None,
     }
 
 

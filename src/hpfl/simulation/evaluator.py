@@ -1,15 +1,17 @@
-"""How good the model is for the UEs: all of them, or a sample drawn once."""
+"""How good the model is for the UEs: all of them, or a sample drawn once; and for newcomers, that never trained."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from hpfl.arrays import FloatArray, IntArray
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.assembly import ACCURACY
 from hpfl.config import Experiment
-from hpfl.learning import BoundMetric, Computes, Evaluation, TestData
-from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_of
+from hpfl.learning import BoundMetric, Computes, Evaluation, Kept, TestData
+from hpfl.rng import Streams
+from hpfl.training.edge_round import draw_key
+from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, held_out_summary, summary_of
 from hpfl.training.remembered import kept_of
 from hpfl.training.state import TrainState
 
@@ -21,6 +23,8 @@ Told = Callable[[int, Evaluation, IntArray], None]
 class Evaluator:
     """Evaluates the UEs of `cohort`, which are the `ues` of `num_ues` (None: all); `told` hears of every round's.
 
+    `newcomers` [N] never train (None: everybody does). One that keeps something between rounds begins with the model
+    there is and does its local work on it once; then it is evaluated as the others are.
     `aimed` are test samples as an attack would have them answered, whose accuracy is the success that the last of the
     `metrics` stands for; None: there is no such attack.
     """
@@ -32,6 +36,7 @@ class Evaluator:
     num_ues: int
     metrics: tuple[BoundMetric, ...]
     aimed: TestData | None = None
+    newcomers: BoolArray | None = None
     told: Told = lambda round_number, evaluation, ues: None
 
     def summary(self, state: TrainState) -> EvaluationSummary | None:
@@ -41,7 +46,11 @@ class Evaluator:
             return None
         found = self._evaluation(state)
         self.told(state.round, found, np.arange(self.num_ues) if self.ues is None else self.ues)
-        return summary_of(found, self.metrics)
+        if self.newcomers is None:
+            return summary_of(found, self.metrics)
+        new = self._new
+        apart = [Evaluation({name: values[who] for name, values in found.items()}) for who in (~new, new)]
+        return {**summary_of(apart[0], self.metrics), **held_out_summary(apart[1], self.metrics)}
 
     def everyone(self, state: TrainState) -> Evaluation:
         """One figure per UE; NaN for those that are not evaluated."""
@@ -52,13 +61,37 @@ class Evaluator:
 
     def _evaluation(self, state: TrainState) -> Evaluation:
         settings = self.config.evaluation
-        rate, steps, kept = self.config.adaptation_lr, settings.inner_steps, kept_of(state.kept, self.ues)
+        rate, steps, kept = self.config.adaptation_lr, settings.inner_steps, self._begun(state)
         found = self.cohort.evaluate(state.params, self.test, inner_lr=rate, inner_steps=steps, kept=kept)
         if self.aimed is None:
             return found
         taken_in = self.cohort.evaluate(state.params, self.aimed, inner_lr=rate, inner_steps=steps, kept=kept)
         columns = zip(self.metrics[-1].columns, ACCURACY.columns, strict=True)
         return Evaluation({**found, **{name: taken_in[accuracy] for name, accuracy in columns}})
+
+    @property
+    def _new(self) -> BoolArray:
+        """Which of the UEs that are evaluated are newcomers."""
+        assert self.newcomers is not None
+        return self.newcomers if self.ues is None else self.newcomers[self.ues]
+
+    def _begun(self, state: TrainState) -> Kept:
+        """What the UEs keep; newcomers, what they keep after their first local work, on the model there is."""
+        kept = kept_of(state.kept, self.ues)
+        if self.newcomers is None or kept.method is None or not self._new.any():
+            return kept
+        ues = np.flatnonzero(self._new)
+        begun = self.cohort.updates(
+            state.params,
+            ues=ues,
+            groups=np.zeros_like(ues),
+            num_groups=1,
+            streams=Streams(self.config.training.seed),
+            key=draw_key(state.round, 0),
+        )
+        now = Kept(kept.method.clone())
+        now.write(ues, begun.kept)
+        return Kept(now.method, kept.uplink)
 
     def _spread(self, values: FloatArray) -> FloatArray:
         everywhere = np.full(self.num_ues, np.nan)

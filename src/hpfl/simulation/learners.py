@@ -11,6 +11,7 @@ from hpfl.learning.coding import BY_EDGE, UNCODED, Coding, Travelling
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
 from hpfl.training.clock import ClockMemory
+from hpfl.training.counted import Counted
 from hpfl.training.edge_round import (
     EdgeResult,
     EdgeSettings,
@@ -44,7 +45,8 @@ class Learners:
 
     `loses_ues` says whether an edge may have to compute again without some of its UEs. `codings` is the menu of chains
     of codecs for uploads: of UEs, and of edges where they have a `backhaul`. `travelling` says what is coded, and
-    `foretold` what coding will add (None: nobody asks), and `hostility` which edges are hostile (None: nobody is).
+    `foretold` what coding will add (None: nobody asks), `hostility` which edges are hostile (None: nobody is), `counted`
+    what of an update counts by the share of the UEs that were heard (None: nothing does).
     """
 
     cohort: Computes
@@ -57,6 +59,7 @@ class Learners:
     backhaul: bool = True
     foretold: Foretold | None = None
     hostility: Hostility | None = None
+    counted: Counted | None = None
 
     @property
     def computes_again(self) -> bool:

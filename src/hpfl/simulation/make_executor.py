@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from hpfl.arrays import BoolArray
 from hpfl.assembly import (
     SampleCost,
     bits_on_air,
@@ -22,6 +23,7 @@ from hpfl.learning import Computes
 from hpfl.learning.sending import Sending
 from hpfl.network.availability import TwoState
 from hpfl.network.mobility import RandomWaypoint
+from hpfl.network.newcomers import drawn_newcomers
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
@@ -35,6 +37,7 @@ from hpfl.simulation.trace import AVAILABLE, COMPUTE_S, EDGE_GAIN, UE_GAIN, Trac
 from hpfl.simulation.virtual_executor import Mishaps, SimulatedExecutor
 from hpfl.simulation.work_sizes import WorkSizes
 from hpfl.training.clock import ClockSettings
+from hpfl.training.counted import Counted
 from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.foretold import Foretold
 from hpfl.training.sketch import make_projection
@@ -63,6 +66,8 @@ def make_executor(
     loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
     bits = bits_on_air(config, sending)
     foretold = _foretold(config, sending, streams)
+    newcomers = newcomers_of(config, fleet)
+    training = fleet.num_ues if newcomers is None else int((~newcomers).sum())
     return SimulatedExecutor(
         fleet=fleet,
         radio=replace(make_radio(config), ue_gain=trace.of(UE_GAIN), edge_gain=trace.of(EDGE_GAIN), record=record),
@@ -88,17 +93,31 @@ def make_executor(
             backhaul=config.network.backhaul,
             foretold=foretold,
             hostility=hostility,
+            counted=_counted(sending, training),
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
-        life=_life(config.life, fleet, streams, trace=trace, record=record),
+        life=_life(config.life, fleet, streams, trace=trace, record=record, newcomers=newcomers),
         mishaps=Mishaps(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
         loses_ues=loses_ues,
         sketching=_sketching(config, sending, streams, cohort.device, foretold),
         downlink=broadcasting(config, sending, fleet.cpu_hz, coding),
+        newcomers=newcomers,
     )
+
+
+def newcomers_of(config: Experiment, fleet: Fleet) -> BoolArray | None:
+    """The UEs that never train, bool [N]; None: everybody does."""
+    count = config.data.held_out_ues
+    return drawn_newcomers(count, fleet.edge_of_ue, Streams(config.training.seed)) if count else None
+
+
+def _counted(sending: Sending, num_ues: int) -> Counted | None:
+    """What of updates counts by the share of the UEs that were heard, by the method."""
+    places = getattr(sending.method, "counted", None)
+    return None if places is None else Counted(places(sending.spec), num_ues)
 
 
 def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet, hostility: Hostility | None) -> EdgeSettings:
@@ -157,7 +176,15 @@ def _trace(config: Experiment) -> Trace:
     return trace
 
 
-def _life(life: LifeConfig, fleet: Fleet, streams: Streams, *, trace: Trace, record: Recorder | None) -> Life | None:
+def _life(
+    life: LifeConfig,
+    fleet: Fleet,
+    streams: Streams,
+    *,
+    trace: Trace,
+    record: Recorder | None,
+    newcomers: BoolArray | None = None,
+) -> Life | None:
     traced = trace.of(AVAILABLE)
     if not life.on and traced is None:
         return None
@@ -171,4 +198,5 @@ def _life(life: LifeConfig, fleet: Fleet, streams: Streams, *, trace: Trace, rec
         mobility=RandomWaypoint.around(fleet, speeds, streams) if life.moves else None,
         edge_death=life.edge_death,
         record=record,
+        newcomers=newcomers,
     )

@@ -42,25 +42,29 @@ class Roster:
     under: IntArray
 
 
-def everyone(fleet: Fleet, state: TrainState) -> Roster:
-    """The roster of a network without life: all UEs, always, under their own edges."""
+def everyone(fleet: Fleet, state: TrainState, newcomers: BoolArray | None = None) -> Roster:
+    """The roster of a network without life: all UEs that train, always, under their own edges."""
     none = np.zeros(fleet.num_edges, dtype=np.bool_)
+    members = np.arange(fleet.num_ues, dtype=np.int64) if newcomers is None else np.flatnonzero(~newcomers)
     return Roster(
-        members=np.arange(fleet.num_ues, dtype=np.int64),
-        edge_of=fleet.edge_of_ue,
+        members=members,
+        edge_of=fleet.edge_of_ue[members],
         starts=state.awaiting,
         touched=none,
         idle=none,
         dropped=none,
         num_lost=0,
         memory=state.clock,
-        under=fleet.edge_of_ue,
+        under=fleet.edge_of_ue if newcomers is None else np.where(newcomers, NOBODY, fleet.edge_of_ue),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Life:
-    """What changes from round to round; each part may be absent. Everything it remembers is in the clock's memory."""
+    """What changes from round to round; each part may be absent. Everything it remembers is in the clock's memory.
+
+    `newcomers` never train (None: everybody does).
+    """
 
     fleet: Fleet
     streams: Streams
@@ -69,6 +73,7 @@ class Life:
     mobility: RandomWaypoint | None = None
     edge_death: float = 0.0
     record: Recorder | None = None
+    newcomers: BoolArray | None = None
 
     def roster(self, state: TrainState, delivered: BoolArray) -> Roster:
         """Move the network to this round, take leave of those who left, and fill the edge rounds that start."""
@@ -76,6 +81,8 @@ class Life:
         available, seen = self._present(state)
         if self.record is not None and self.availability is not None:
             self.record("available", (state.round, 0), available)
+        if self.newcomers is not None:
+            available = available & ~self.newcomers
         serves, starts = self._serving(state), state.awaiting.copy()
         serves[(serves >= 0) & starts[serves]] = -1
         gone = (serves >= 0) & ~delivered & (~available | (serves != edge_of_ue))

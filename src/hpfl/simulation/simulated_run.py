@@ -35,9 +35,9 @@ from hpfl.rng import Streams
 from hpfl.simulation.evaluator import Evaluator, Told
 from hpfl.simulation.hostile_cohort import HostileCohort
 from hpfl.simulation.hostility import Hostility, aimed_tests, hostility_of, only_of, poisoned_samples
-from hpfl.simulation.make_executor import make_executor
+from hpfl.simulation.make_executor import make_executor, newcomers_of
 from hpfl.training.cloud_step import CloudSettings
-from hpfl.training.evaluation_summary import summary_columns
+from hpfl.training.evaluation_summary import held_out_columns, summary_columns
 from hpfl.training.loop import Parts
 from hpfl.training.remembered import KeptRows, first_errors, first_rows
 from hpfl.training.state import TrainState
@@ -50,8 +50,8 @@ MakeCohort = Callable[..., Computes]
 class Simulation:
     """A run that is ready to start: who the UEs are, what they learn, and who plays the round.
 
-    `heard_by` gives the same parts where every evaluation is told, UE by UE. `hostile` [N] are UEs that are hostile or
-    sit under a hostile edge; None: nobody does.
+    `newcomers` [N] never train (None: everybody does). `heard_by` gives the same parts where every evaluation is told,
+    UE by UE. `hostile` [N] are UEs that are hostile or sit under a hostile edge; None: nobody does.
     """
 
     task: Task
@@ -61,6 +61,7 @@ class Simulation:
     settings: CloudSettings
     start: TrainState
     evaluate_ues: Callable[[TrainState], Evaluation]
+    newcomers: BoolArray | None
     heard_by: Callable[[Told], Parts]
     hostile: BoolArray | None = None
 
@@ -88,6 +89,7 @@ def build_simulation(
     hostility = hostility_of(config)
     making = _Making(config, task, sending, dataset, partial(make, device=device))
     cohort, evaluate = _cohorts(making, dealt, hostility)
+    evaluate = replace(evaluate, newcomers=newcomers_of(config, fleet))
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
@@ -101,7 +103,7 @@ def build_simulation(
         evaluate=evaluate.summary,
         streams=streams,
         stopwatch=stopwatch,
-        columns=summary_columns(evaluate.metrics),
+        columns=_columns(evaluate),
         projection=arrivals_projection(config, sending.spec.num_parameters, device),
     )
     return Simulation(
@@ -112,9 +114,16 @@ def build_simulation(
         settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(kept=_first_kept(sending, params, fleet)),
         evaluate_ues=evaluate.everyone,
+        newcomers=evaluate.newcomers,
         heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),
         hostile=None if hostility is None else hostility.affected,
     )
+
+
+def _columns(evaluate: Evaluator) -> tuple[str, ...]:
+    """What records tell of an evaluation."""
+    own = summary_columns(evaluate.metrics)
+    return own if evaluate.newcomers is None else own + held_out_columns(evaluate.metrics)
 
 
 def _first_kept(sending: Sending, params: torch.Tensor, fleet: Fleet) -> KeptRows:

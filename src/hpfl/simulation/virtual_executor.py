@@ -42,7 +42,8 @@ class SimulatedExecutor:
     """Stands behind the loop's `Executor`; everything it must remember is in the `TrainState` it is given.
 
     `life` is None for a network in which nothing changes but the fading; `loses_ues` says whether UEs can be left out
-    of an edge round they have begun. Without a `downlink`, broadcasts take no time.
+    of an edge round they have begun. Without a `downlink`, broadcasts take no time. `newcomers` never train (None:
+    everybody does).
     """
 
     fleet: Fleet
@@ -57,6 +58,7 @@ class SimulatedExecutor:
     loses_ues: bool = False
     sketching: Sketching | None = None
     downlink: Broadcasting | None = None
+    newcomers: BoolArray | None = None
 
     def observe(self, state: TrainState) -> Observation:
         """The network lives on to this round; edges that start compute their updates; fading is drawn anew."""
@@ -157,7 +159,7 @@ class SimulatedExecutor:
 
     def _roster(self, state: TrainState) -> Roster:
         if self.life is None:
-            return everyone(self.fleet, state)
+            return everyone(self.fleet, state, self.newcomers)
         return self.life.roster(state, self.clock.delivered(state.clock, self.fleet.num_ues))
 
     def _computed(self, state: TrainState, roster: Roster, memory: ClockMemory, base_round: IntArray) -> Pending:
@@ -218,11 +220,12 @@ class SimulatedExecutor:
     ) -> tuple[EdgeUpdate, ...]:
         there = ~progress.lost
         weights = self.learners.edge_weights(links.members[there], links.edge_of_ue[there], self.fleet.num_edges)
+        counted, heard = self.learners.counted, int(progress.arrived[links.edge_of_ue[there]].sum())
         return tuple(
             EdgeUpdate(
                 member=edge,
                 base_round=int(state.base_round[edge]),
-                update=pending.update[edge],
+                update=pending.update[edge] if counted is None else counted.of(pending.update[edge], heard),
                 weight=float(weights[edge]),
                 importance=float(pending.importance[edge]),
             )

@@ -9,6 +9,8 @@ import numpy as np
 from hpfl.arrays import FloatArray
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, LearningError, columns_of
 
+HELD_OUT = "held_out_"
+"""How columns of newcomers begin."""
 EvaluationSummary = Mapping[str, float]
 """Means of one evaluation over the UEs that have the figure, and worst deciles, by name; NaN where nobody has it."""
 
@@ -34,6 +36,16 @@ def summary_of(evaluation: Evaluation, metrics: Sequence[BoundMetric] = DEFAULT_
     means = {name: _known(evaluation[name], np.mean) for name in columns_of(metrics)}
     tails = {metric.tail[0]: _tail(evaluation, metric) for metric in metrics if metric.tail is not None}
     return {name: (means | tails)[name] for name in summary_columns(metrics)}
+
+
+def held_out_columns(metrics: Sequence[BoundMetric] = DEFAULT_METRICS) -> tuple[str, ...]:
+    """The names of what is told of newcomers, which never trained, in their order."""
+    return tuple(f"{HELD_OUT}{name}" for name in ("meta_loss", *(metric.columns[0] for metric in metrics)))
+
+
+def held_out_summary(evaluation: Evaluation, metrics: Sequence[BoundMetric] = DEFAULT_METRICS) -> EvaluationSummary:
+    """Means of newcomers' personal models, in the order of `held_out_columns`."""
+    return {name: _known(evaluation[name.removeprefix(HELD_OUT)], np.mean) for name in held_out_columns(metrics)}
 
 
 def _tail(evaluation: Evaluation, metric: BoundMetric) -> float:

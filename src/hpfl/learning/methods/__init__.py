@@ -1,5 +1,33 @@
 """The shipped methods, one small file each."""
 
-from hpfl.learning.methods import fedavg, per_fedavg
+from hpfl.learning.methods import (
+    apfl,
+    ditto,
+    fedala,
+    fedavg,
+    fedavg_ft,
+    fedbabu,
+    fedper,
+    fedprox,
+    fedrep,
+    local,
+    per_fedavg,
+    pfedme,
+    scaffold,
+)
 
-__all__ = ["fedavg", "per_fedavg"]
+__all__ = [
+    "apfl",
+    "ditto",
+    "fedala",
+    "fedavg",
+    "fedavg_ft",
+    "fedbabu",
+    "fedper",
+    "fedprox",
+    "fedrep",
+    "local",
+    "per_fedavg",
+    "pfedme",
+    "scaffold",
+]

@@ -9,7 +9,7 @@ from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus, descend
 from hpfl.learning.objective import LocalTraining
 
 
-@METHODS.register("fedavg", objective=True, reads=())
+@METHODS.register("fedavg", objective=True, reads=(), epochs=True)
 class FedAvg(BaseMethod):
     """The plain gradient; UEs still adapt the model before they are evaluated."""
 

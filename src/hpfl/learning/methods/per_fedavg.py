@@ -22,6 +22,7 @@ class _Options(Protocol):
     options="hpfl.learning.methods.per_fedavg_options:PerFedAvgOptions",
     objective=True,
     reads=("inner_lr", "inner_steps"),
+    epochs=True,
 )
 class PerFedAvg(BaseMethod):
     """The gradient of the loss after adaptation."""

@@ -1,0 +1,79 @@
+"""FedALA: a UE starts from its own model and the shared one, mixed by weights that it learns.
+
+`s_i = p_i + (w - p_i) * W_i` in the upper layers and `s_i = w` below them; `W_i <- clip(W_i - eta (w - p_i) grad
+f_i(s_i), 0, 1)`; then `p_i` is SGD from `s_i`, and travels (Zhang, Hua, Wang, Song, Xue, Ma, Guan: *FedALA: Adaptive
+Local Aggregation for Personalized Federated Learning*, AAAI 2023, eq. 4 to 6, Algorithm 1). Weights begin at one. When
+they are first learnt the paper goes on until the loss stands still, here for `first_passes` passes; later for one. It
+learns them on a random part of a UE's samples, here on those of its local steps. A UE keeps `p_i` and `W_i`; the model
+travels; `s_i` is evaluated.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpfl.learning.heads import in_head
+from hpfl.learning.local_descent import Descent, direction
+from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus, with_entries
+from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.task import ParameterSpec
+
+
+@METHODS.register("fedala", options="hpfl.learning.methods.method_options:FedAlaOptions", reads=(), epochs=True)
+class FedAla(BaseMethod):
+    """Each UE starts from a mixture of its own model and the shared one, by weights that it learns."""
+
+    roles: Sequence[Role] = ("support",)
+
+    def __init__(self, *, options: Any) -> None:
+        self.options = options
+
+    def numbers_kept(self, spec: ParameterSpec) -> int:
+        """The UE's own model, a weight for each parameter of the upper layers, and whether these were learnt before."""
+        return spec.num_parameters + len(self._upper(spec)) + 1
+
+    def first_kept(self, params: Tensor, spec: ParameterSpec) -> Tensor:
+        """The model that all begin with, weights of one, and no."""
+        return torch.cat([params, params.new_ones(len(self._upper(spec))), params.new_zeros(1)])
+
+    def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
+        """The weights, then SGD from the mixture."""
+        own, upper = self.options, self._upper(steps[0].spec).to(params.device)
+        mine, weights, learnt = kept[: len(params)], kept[len(params) : -1], kept[-1]
+        mixture = _Mixture(params, mine, upper)
+        weights = self._weights(steps, mixture, weights, learnt)
+        end, loss = Descent(training.outer_lr, own.momentum, own.weight_decay).walk(steps, mixture.at(weights))
+        learnt = torch.where((mixture.far != 0).any(), torch.ones_like(learnt), learnt)
+        return Local(direction(params, end, training), torch.cat([end, weights, learnt.reshape(1)]), loss, loss)
+
+    def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
+        """The mixture of the UE's own model and the shared one."""
+        upper = self._upper(ue.spec).to(params.device)
+        return _Mixture(params, kept[: len(params)], upper).at(kept[len(params) : -1])
+
+    def _upper(self, spec: ParameterSpec) -> Tensor:
+        """Places of the upper layers' parameters."""
+        return in_head(spec, self.options.layers, key="layers", may_be_all=True).nonzero()[:, 0]
+
+    def _weights(self, steps: Sequence[UeCalculus], mixture: "_Mixture", weights: Tensor, learnt: Tensor) -> Tensor:
+        """The weights after one pass over the steps, or several where they are learnt for the first time."""
+        for number in range(self.options.first_passes):
+            for step in steps:
+                slope = mixture.far * step.gradient(mixture.at(weights)).direction[mixture.upper]
+                moved = (weights - self.options.weight_lr * slope).clamp(0.0, 1.0)
+                weights = torch.where(step.active & ((learnt == 0) | (number == 0)), moved, weights)
+        return weights
+
+
+class _Mixture:
+    """The shared model with, in its upper layers, the UE's own moved towards it by weights."""
+
+    def __init__(self, params: Tensor, mine: Tensor, upper: Tensor) -> None:
+        self.params, self.upper, self.own = params, upper, mine[upper]
+        self.far = params[upper] - self.own
+
+    def at(self, weights: Tensor) -> Tensor:
+        """The mixture by some weights."""
+        return with_entries(self.params, self.upper, self.own + self.far * weights)

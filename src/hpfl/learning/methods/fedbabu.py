@@ -1,0 +1,47 @@
+"""FedBABU: the body is trained under a head that stays as it was drawn; a UE fine-tunes before it is evaluated.
+
+`b_i <- b_i - eta grad_b f_i(b_i, h_0)`; then, at evaluation, `theta_i <- theta_i - eta grad f_i(theta_i)` from `(b,
+h_0)` (Oh, Kim, Yun: *FedBABU: Toward Enhanced Representation for Federated Image Classification*, ICLR 2022, Algorithm
+1). A UE keeps nothing, for all have the same head; the body travels; the fine-tuned model is evaluated.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from hpfl.learning.heads import in_head
+from hpfl.learning.local_descent import Descent, direction
+from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
+from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.task import ParameterSpec
+
+
+@METHODS.register("fedbabu", options="hpfl.learning.methods.method_options:FedBabuOptions", reads=(), epochs=True)
+class FedBabu(BaseMethod):
+    """The body alone is trained, under a head that nobody trains; UEs fine-tune before they are evaluated."""
+
+    roles: Sequence[Role] = ("support",)
+
+    def __init__(self, *, options: Any) -> None:
+        self.options = options
+
+    def travels(self, spec: ParameterSpec) -> Tensor:
+        """The body."""
+        return ~in_head(spec, self.options.head)
+
+    def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
+        """SGD on the body."""
+        own = self.options
+        body = self.travels(steps[0].spec).to(params.device)
+        end, loss = Descent(training.outer_lr, own.momentum, own.weight_decay, moves=body).walk(steps, params)
+        return Local(direction(params, end, training), kept, loss, loss)
+
+    def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
+        """The model after the fine-tuning, of all of it or of a part."""
+        own, head = self.options, in_head(ue.spec, self.options.head).to(params.device)
+        if not own.finetune_steps:
+            return params
+        moves = {"all": None, "body": ~head, "head": head}[own.finetune]
+        descent = Descent(own.finetune_lr or training.outer_lr, own.momentum, own.weight_decay, moves=moves)
+        return descent.walk([ue] * own.finetune_steps, params)[0]

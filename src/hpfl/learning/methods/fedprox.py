@@ -1,0 +1,41 @@
+"""FedProx: local steps on the loss with a proximal term, `h_i(w; w_t) = f_i(w) + (mu / 2) |w - w_t|^2`.
+
+Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: *Federated Optimization in Heterogeneous Networks*, MLSys 2020, Algorithm
+2. A UE keeps nothing; the model travels; UEs are evaluated as FedAvg's are, after the evaluation's inner steps. The
+paper tunes `mu` (1 on MNIST, 0.001 to 1 elsewhere).
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from hpfl.learning.local_descent import Descent, direction
+from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
+from hpfl.learning.objective import LocalTraining, Role
+
+
+class _Options(Protocol):
+    @property
+    def momentum(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def mu(self) -> float: ...
+
+
+@METHODS.register("fedprox", options="hpfl.learning.methods.method_options:FedProxOptions", reads=(), epochs=True)
+class FedProx(BaseMethod):
+    """FedAvg whose local steps are drawn back to the model that came."""
+
+    roles: Sequence[Role] = ("support",)
+
+    def __init__(self, *, options: _Options) -> None:
+        self.options = options
+
+    def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
+        """SGD on the loss with the proximal term."""
+        own = self.options
+        near = Descent(training.outer_lr, own.momentum, own.weight_decay, pull=lambda point: own.mu * (point - params))
+        end, loss = near.walk(steps, params)
+        return Local(direction(params, end, training), kept, loss, loss)

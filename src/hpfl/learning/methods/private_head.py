@@ -1,0 +1,44 @@
+"""What methods with a private head share: which parameters it has, that they stay, and the model with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from hpfl.learning.heads import in_head
+from hpfl.learning.method import BaseMethod, UeCalculus, with_entries
+from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.task import ParameterSpec
+
+
+class PrivateHead(BaseMethod):
+    """UEs keep the head and send the body."""
+
+    roles: Sequence[Role] = ("support",)
+
+    def __init__(self, *, options: Any) -> None:
+        self.options = options
+
+    def entries(self, spec: ParameterSpec) -> Tensor:
+        """Places of the head's parameters in a flat vector, [h]."""
+        return in_head(spec, self.options.head).nonzero()[:, 0]
+
+    def joined(self, spec: ParameterSpec, params: Tensor, head: Tensor) -> Tensor:
+        """A model with another head."""
+        return with_entries(params, self.entries(spec), head)
+
+    def numbers_kept(self, spec: ParameterSpec) -> int:
+        """The head."""
+        return len(self.entries(spec))
+
+    def first_kept(self, params: Tensor, spec: ParameterSpec) -> Tensor:
+        """The head that all begin with."""
+        return params[self.entries(spec).to(params.device)]
+
+    def travels(self, spec: ParameterSpec) -> Tensor:
+        """The body."""
+        return ~in_head(spec, self.options.head)
+
+    def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
+        """The shared body with the UE's own head."""
+        return self.joined(ue.spec, params, kept)

@@ -1,0 +1,85 @@
+"""SCAFFOLD: control variates correct the drift of local steps, `y_i <- y_i - eta (grad f_i(y_i) - c_i + c)`.
+
+Then `c_i+ = c_i - c + (x - y_i) / (K eta)` (option II) or the gradient at `x` on the samples of the steps (option I),
+and the cloud takes `x <- x + mean(y_i - x)`, `c <- c + (|S| / N) mean(c_i+ - c_i)` over the UEs `S` that were heard of
+`N` (Karimireddy, Kale, Mohri, Reddi, Stich, Suresh: *SCAFFOLD: Stochastic Controlled Averaging for Federated Learning*,
+ICML 2020, Algorithm 1, with a global step of 1). `c` travels beside the model, both ways: twice the bits. A UE whose
+edge holds an older model holds the `c` of that round. A UE keeps `c_i`; it is evaluated as FedAvg's are, after the
+evaluation's inner steps.
+
+What is shared is `eta c`, so that its update is of the size of a gradient.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from hpfl.learning.local_descent import direction
+from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
+from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.task import ParameterSpec
+
+CONTROL = "scaffold_control"
+
+
+class _Options(Protocol):
+    @property
+    def control(self) -> str: ...
+
+
+@METHODS.register(
+    "scaffold",
+    options="hpfl.learning.methods.method_options:ScaffoldOptions",
+    reads=(),
+    epochs=True,
+    counts_ues=True,
+)
+class Scaffold(BaseMethod):
+    """FedAvg whose local steps are corrected by control variates, which travel beside the model."""
+
+    roles: Sequence[Role] = ("support",)
+
+    def __init__(self, *, options: _Options) -> None:
+        self.options = options
+
+    def beside(self, spec: ParameterSpec) -> Mapping[str, tuple[int, ...]]:
+        """The control variate of all, a number for each of the model's."""
+        return {CONTROL: (spec.num_parameters,)}
+
+    def counted(self, spec: ParameterSpec) -> slice:
+        """Where updates count by the share of the UEs that were heard: in the control variate."""
+        return spec.places[CONTROL]
+
+    def numbers_kept(self, spec: ParameterSpec) -> int:
+        """The UE's own control variate."""
+        return spec.sizes[spec.names.index(CONTROL)]
+
+    def first_kept(self, params: Tensor, spec: ParameterSpec) -> Tensor:
+        """Zero."""
+        return torch.zeros_like(params[: self.numbers_kept(spec)])
+
+    def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
+        """Corrected steps, and what they say of the UE's own drift."""
+        rate, count = training.outer_lr, len(kept)
+        model, held = params[:count], params[count:]
+        taken, local, first = torch.zeros_like(params[0]), model, None
+        for step in steps:
+            found = step.gradient(torch.cat([local, held]))
+            moved = local - rate * (found.direction[:count] - kept) - held
+            local = torch.where(step.active, moved, local)
+            taken = taken + step.active.to(params)
+            first = found.loss if first is None else first
+        assert first is not None
+        shared = held / rate
+        if self.options.control == "difference":
+            control = kept - shared + (model - local) / (taken * rate)
+        else:
+            control = self._gradient(steps, params)[:count] / taken
+        told = torch.cat([direction(model, local, training), kept - control])
+        return Local(told, control, first, first)
+
+    def _gradient(self, steps: Sequence[UeCalculus], params: Tensor) -> Tensor:
+        """The sum of the gradients at the model that came; those of steps that are not active are zero."""
+        return torch.stack([step.gradient(params).direction for step in steps]).sum(0)
