@@ -13,7 +13,7 @@ from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.uplinks import AUTO, chooses_coding, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
-from hpfl.learning.codecs.menu import ENTRIES, MENU
+from hpfl.learning.codecs.menu import ENTRIES, MENU, UNCHOSEN
 from hpfl.learning.method import Method, is_objective, is_silent, num_travelling, roles_of, shared_beside
 from hpfl.learning.metrics import DEFAULT_METRICS, columns_of
 from hpfl.learning.sending import Sending
@@ -166,8 +166,10 @@ def written_menu(config: Experiment) -> list[list[tuple[str, dict[str, Any]]]]:
 
 
 def _menu(config: Experiment, entries: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What "auto" leaves to the planner: all entries, or if it chooses none the last, which takes the fewest bits."""
-    return entries if chooses_coding(config.planning.planner, config.training.clock) else entries[-1:]
+    """What "auto" leaves to the planner: all entries, or ternary if it chooses none."""
+    if chooses_coding(config.planning.planner, config.training.clock):
+        return entries
+    return entries[UNCHOSEN : UNCHOSEN + 1]
 
 
 def foretold_chains(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:

@@ -160,3 +160,47 @@ def test_the_only_edge_is_the_pool():
     choice = chosen(charged_network(3, K=1), known())
     assert choice.size == 1
     assert 0 < choice.step <= 1
+
+
+def delayed(problem, delays):
+    """The menu without noise, and with these delays in its place."""
+    return [
+        Coded(entry=entry, problem=problem.coded(entry), noise=0.0, step_noise=0.0, delay=delay)
+        for entry, delay in enumerate(delays)
+    ]
+
+
+def test_fewer_bits_win_while_their_delay_is_short():
+    """A coding whose bits take a twentieth of the time is worth it, until it delays too long."""
+    problem = charged_network(2)
+    entries = [
+        best_choice(delayed(problem, (0.0, 0.0, 0.0, delay)), np.arange(12), known()).way.entry
+        for delay in (0.0, 4.0, 40.0, 4000.0)
+    ]
+    assert entries[:2] == [3, 3]
+    assert entries[-1] < 3
+
+
+def test_a_delay_is_worth_what_a_model_lies_behind_with_error_feedback():
+    """A coder sends a part `delta` of what it has: while the gradient lasts, the model is `1 / delta - 1` rounds late.
+
+    As many rounds more bring it to the loss that the other has after 16, 24 or 32.
+    """
+    q, delta = 0.001, 0.3
+    late, w, kept, losses = 1 / delta - 1, 1.0, 0.0, []
+    for _ in range(200):
+        sent = delta * (kept + q * w)
+        w, kept = w - sent, kept + q * w - sent
+        losses.append(w**2)
+    rounds = np.arange(1, 201)
+    behind = [rounds[np.array(losses) <= (1 - q) ** (2 * n)][0] - n for n in (16, 24, 32)]
+    assert np.mean(behind) == pytest.approx(late, abs=1.0)
+
+
+def test_what_was_sparse_before_is_soon_sent_again():
+    sparse = Coded(entry=0, problem=charged_network(2), noise=0.0, step_noise=0.0, delay=8.0)
+    fine, plain = (Coded(**{**vars(sparse), "delay": delay}) for delay in (2.0, 0.0))
+    assert sparse.again(1.0, plain, 50.0) == 8.0  # nobody has coded it: all of the delay
+    assert sparse.again(1.0, sparse, 1.0) == 1.5
+    assert fine.again(4.0, sparse, 1.0) == 0.0
+    assert plain.again(50.0, sparse, 1.0) == 0.0

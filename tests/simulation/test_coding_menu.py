@@ -9,7 +9,7 @@ import torch
 import hpfl
 from hpfl.data.sources import load_dataset
 from hpfl.learning import Uplink
-from hpfl.learning.codecs.menu import MENU
+from hpfl.learning.codecs.menu import MENU, UNCHOSEN
 from hpfl.learning.codecs.rounding import Rounding
 from hpfl.learning.codecs.sparse import Sparse
 from hpfl.learning.codecs.top_k import TopK
@@ -35,7 +35,8 @@ SMALL = [
 ]
 _TENTH = TopK(Sparse(0.1))
 WIDE = (*MENU, Uplink.of([("top-k", _TENTH)]), Uplink.of([("top-k", _TENTH), ("rounding", Rounding(8))]))
-"""The menu, and codings that feed errors back."""
+"""The menu, and more codings that feed errors back."""
+DRAWN = UNCHOSEN + 1  # entries in front that add noise
 AUTO = ["learning.uplink=auto", "planning.planner=coding_planners:in_turn"]
 
 
@@ -66,7 +67,7 @@ def test_the_noise_that_is_foretold_is_that_of_the_coded_updates(weighting):
         update=observation.pending, importance=observation.importance, remembered=Remembered(observation.kept, {})
     )
     here = {"members": observation.links.members, "edge_of": observation.links.edge_of_ue}
-    for entry in range(1, len(MENU)):
+    for entry in range(1, DRAWN):
         found = []
         for seed in range(12):
             learners = replace(made.parts.executor.learners, streams=Streams(seed))
@@ -80,11 +81,14 @@ def test_the_noise_that_is_foretold_is_that_of_the_coded_updates(weighting):
 def test_more_bits_add_less_noise_and_all_of_them_none(seen):
     noise = seen[1].codings.noise
     assert noise.shape == (4, len(WIDE))
-    bits = np.array(seen[1].codings.ue_bits[: len(MENU)])
+    bits = np.array(seen[1].codings.ue_bits[:DRAWN])
     assert (np.diff(bits) < 0).all()
-    assert (np.diff(noise[:, : len(MENU)], axis=1) > 0).all()
+    assert (np.diff(noise[:, :DRAWN], axis=1) > 0).all()
     assert not noise[:, 0].any()
-    assert not noise[:, len(MENU) :].any()  # what feedback leaves out comes later
+    assert not noise[:, DRAWN:].any()  # what feedback leaves out comes later
+    delays = np.array(seen[1].codings.delays)
+    assert not delays[:DRAWN].any()
+    assert (delays[DRAWN:] > 0).all()
 
 
 def test_a_codec_that_feeds_errors_back_does_not_frighten_fastest_into_standing_still():
@@ -174,8 +178,6 @@ def test_a_menu_is_sliced_with_its_problem(seen):
 
 
 @pytest.mark.parametrize("more", ["planning.planner=joint", "training.clock=event"])
-def test_a_choice_that_nobody_can_make_is_the_last_entry(more):
-    """That is ternary in the menu that is shipped."""
+def test_a_choice_that_nobody_can_make_is_ternary(more):
     codings = simulation(more).parts.executor.learners.codings
-    assert [chain.steps for chain in codings] == [WIDE[-1].steps]
-    assert [name for name, _ in MENU[-1].steps] == ["ternary"]
+    assert [[name for name, _ in chain.steps] for chain in codings] == [["ternary"]]

@@ -49,14 +49,15 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         radio=make_radio(config),
         streams=streams,
     )
-    coding = step_coding(config, experiment.sending)
+    coding, foretold = step_coding(config, experiment.sending), _foretold(experiment, streams)
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
         links=links,
         downlink=broadcasting(config, experiment.sending, links.cpu_hz(), coding),
         updates=experiment.updates,
-        usual_noise=_usual_noise(experiment, streams),
+        usual_noise=() if foretold is None else foretold.usual(experiment.sending),
+        delays=() if foretold is None else foretold.delays(experiment.sending),
         settings=settings,
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,
@@ -81,10 +82,11 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
     )
 
 
-def _usual_noise(experiment: SharedWork, streams: Streams) -> tuple[float, ...]:
+def _foretold(experiment: SharedWork, streams: Streams) -> Foretold | None:
+    """What is known of the menu's codings before anybody has computed, where the planner asks."""
     sending, chains = experiment.sending, experiment.foretold
     backhaul = experiment.config.network.backhaul
-    return Foretold(chains, sending.travelling, streams, backhaul).usual(sending) if chains else ()
+    return Foretold(chains, sending.travelling, streams, backhaul) if chains else None
 
 
 def refuse_what_only_a_simulator_can(config: Experiment) -> None:

@@ -53,7 +53,8 @@ class EdgesObserved(Observation):
 class DeployedExecutor:
     """Bridges the synchronous round to the cloud's event loop; what it must remember is in the `TrainState`.
 
-    `usual_noise` is what each coding of the menu usually adds (`planning/codings.py`), where the planner asks.
+    `usual_noise` is what each coding of the menu usually adds, and `delays` the rounds by which it delays
+    (`planning/codings.py`), where the planner asks.
     """
 
     cloud: Cloud
@@ -61,6 +62,7 @@ class DeployedExecutor:
     links: LinkModel
     updates: UpdateFormat
     usual_noise: tuple[float, ...]
+    delays: tuple[float, ...]
     downlink: Broadcasting | None
     settings: CloudNodeSettings
     outer_lr: float
@@ -121,7 +123,7 @@ class DeployedExecutor:
         for edge, one in held.items():
             noise[edge] = one.sketch.noise
         ue_bits, edge_bits = zip(*self.links.menu, strict=True)
-        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise, usual=self.usual_noise)
+        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise, usual=self.usual_noise, delays=self.delays)
 
     def _from_above(self, state: TrainState, seen: EdgesObserved, downlink: Broadcasting) -> EdgesObserved:
         """The observation with what is known of the way down: who is there holds what it has computed on."""

@@ -15,14 +15,16 @@ class Codings:
 
     `ue_bits` and `edge_bits` are those of a UE's and of an edge's whole upload. `noise` [K, C] is the squared error
     that coding is expected to add to each edge's update: at its UEs, `sum_i share_i^2 var_i`, and at its own coding.
-    `usual` is what it adds to normal numbers, over their squared norm: all that is known before the first upload. The
-    links of a problem have the bits of the first entry.
+    `usual` is what it adds to normal numbers, over their squared norm: all that is known before the first upload.
+    `delays` are the rounds by which one that feeds errors back delays an update; empty: none does. The links of a
+    problem have the bits of the first entry.
     """
 
     ue_bits: tuple[float, ...]
     edge_bits: tuple[float, ...]
     noise: FloatArray = field(metadata=PER_EDGE)
     usual: tuple[float, ...] = ()
+    delays: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         count = len(self.ue_bits)

@@ -84,11 +84,13 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     menu = problem.codings
     if menu is None:
         return [Coded(entry=0, problem=problem, noise=0.0, step_noise=0.0)]
-    known = memory.get(_NOISES)
+    known, delays = memory.get(_NOISES), menu.delays or (0.0,) * len(menu)
     ways = []
-    for entry in range(len(menu)):
-        noise = menu.usual[entry] if known is None or learned.signal <= 0 else known[entry] / learned.signal
-        ways.append(Coded(entry=entry, problem=problem.coded(entry), noise=noise, step_noise=menu.usual[entry]))
+    for entry, (usual, delay) in enumerate(zip(menu.usual, delays, strict=True)):
+        noise = usual if known is None or learned.signal <= 0 else known[entry] / learned.signal
+        ways.append(
+            Coded(entry=entry, problem=problem.coded(entry), noise=noise, step_noise=usual, delay=delay)
+        )
     return ways
 
 

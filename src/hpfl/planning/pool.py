@@ -10,6 +10,9 @@ and costs `(q/2) s^2` of its square. So in units of `|g|^2`
 
 with `nu = sigma^2 / |g|^2`, `v` the variance, over `|g|^2`, that coding adds to one edge's update, and `w` that which
 the cloud's coding adds to a step, over its square. What it takes is the round's uploads and its broadcast to the pool.
+
+A coding that feeds errors back adds no noise; with it, all that is learned comes `D` rounds later. Of `H` rounds that a
+choice lasts, `H + D` are then needed, so that a round is worth `H / (H + D)` of its gain.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +32,8 @@ from hpfl.planning.problem import RoundProblem
 _MOST_SIZES = 8
 _GUESS = Learned(signal=1.0, spread=4.0, curvature=0.25)  # before anything has arrived
 _WORTH_CHANGING = 1.1
+_HORIZON = 16.0  # H: rounds for which a choice is made
+_WIDER = 4.0  # times as many numbers as one message has that hold a mean of messages together
 _NEARLY = 0.875
 
 RatePlace = tuple[int, int, int]
@@ -40,12 +45,23 @@ _SLACK = 1.0 - 1e-6  # of bounds, for allocations are exact to less than that
 @dataclass(frozen=True, kw_only=True)
 class Coded:
     """One way to code: the problem with its bits, and what it adds: to one edge's update over the signal, and to a
-    step over its square."""
+    step over its square; and the rounds by which it delays what is coded for the first time."""
 
     entry: int
     problem: RoundProblem
     noise: float
     step_noise: float
+    delay: float = 0.0
+
+    def again(self, bits: float, before: "Coded", bits_before: float) -> float:
+        """Rounds by which it delays a mean of messages that were coded like `before`, with so many bits each.
+
+        Where these had few numbers, their mean is held by about four times as many; a share of that many waits
+        `(4 share before / share - 1) / 2` rounds (docs/fastest.md). It never waits longer than what nobody coded.
+        """
+        if not self.delay or not before.delay:
+            return self.delay
+        return min(self.delay, max(0.5 * (_WIDER * bits_before / bits - 1.0), 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,19 +173,40 @@ class _Pools:
         """Decrease and step [up, down, size]; messages that are forwarded as they came are not coded again."""
         noise = np.array([way.noise for way in self.ways])[:, None, None]
         coded_anew = np.array([way.step_noise for way in self.ways])[None, :, None]
-        again = np.where(self._forwarded(), 0.0, coded_anew)
-        return gain(known, self.sizes.astype(np.float64), self.sets.shape[1], noise=noise, step_noise=again)
+        forwarded = self._forwarded()
+        again = np.where(forwarded, 0.0, coded_anew)
+        gains, steps = gain(known, self.sizes.astype(np.float64), self.sets.shape[1], noise=noise, step_noise=again)
+        late = self._uploads_late()[:, None, None] + np.where(forwarded, 0.0, self._steps_late()[:, :, None])
+        return np.where(gains > 0, gains * _HORIZON / (_HORIZON + late), gains), steps
+
+    def _uploads_late(self) -> FloatArray:
+        """Rounds by which each way [up] delays uploads: at the UEs, and where edges code again."""
+        hops = [way.problem.edge_bits.max() > 0 for way in self.ways]
+        return np.array([way.delay + hop * way.again(1.0, way, 1.0) for way, hop in zip(self.ways, hops, strict=True)])
+
+    def _steps_late(self) -> FloatArray:
+        """Rounds by which the cloud's own coding delays steps [up, down]."""
+        bits = (0.0,) * len(self.ways)
+        if self.ways[0].problem.downlink is not None:
+            bits = self.ways[0].problem.downlink.step_bits
+        pairs = [[down.again(bits[down.entry], up, bits[up.entry]) for down in self.ways] for up in self.ways]
+        return np.array(pairs)
 
     def uploads(self) -> _Uploads:
-        """Those of the first way are allotted exactly. A share of their bits takes at least that share of their time:
-        all would be as much sooner if computing were, too."""
-        first = self.ways[0].problem
-        seconds = np.array([self._exact_s(0, column) for column in range(self.sizes.size)])
+        """Those of the first way and of the last are allotted exactly, and bound the others from below.
+
+        A share of some bits takes at least that share of their time: all would be as much sooner if computing were,
+        too. More bits do not take less time.
+        """
+        first, last = self.ways[0].problem, len(self.ways) - 1
+        ends = {way: np.array([self._exact_s(way, column) for column in range(self.sizes.size)]) for way in {0, last}}
         shares = [_share_of_bits(way.problem, first) for way in self.ways]
-        least = first.overhead_s + _SLACK * np.outer(shares, seconds - first.overhead_s)
-        least[0] = seconds
+        least = first.overhead_s + _SLACK * np.outer(shares, ends[0] - first.overhead_s)
+        more = [_share_of_bits(way.problem, self.ways[last].problem) == 1.0 for way in self.ways]
+        least = np.maximum(least, np.outer(more, _SLACK * ends[last]))
         known = np.zeros(least.shape, dtype=np.bool_)
-        known[0] = True
+        for way, seconds in ends.items():
+            least[way], known[way] = seconds, True
         return _Uploads(seconds=least, known=known, exact=self._exact_s)
 
     def _exact_s(self, way: int, column: int) -> float:

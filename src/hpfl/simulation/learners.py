@@ -84,7 +84,7 @@ class Learners:
         if not edges.any():
             return pending
         numbers = np.flatnonzero(edges)
-        coding = UNCODED if self.foretold is None else Coding(foretold=self.foretold.chains)
+        coding = UNCODED if self.foretold is None else Coding(foretold=self.foretold.asked)
         who, result = self._computed(
             pending.remembered, numbers, params, members, edge_of, base_round=base_round, again=again, coding=coding
         )

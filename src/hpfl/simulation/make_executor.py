@@ -80,6 +80,7 @@ def make_executor(
             record=record,
             codings=menu_on_air(config, sending) if sending.codings else (),
             usual=() if foretold is None else foretold.usual(sending),
+            delays=() if foretold is None else foretold.delays(sending),
         ),
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(

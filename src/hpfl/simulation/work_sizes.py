@@ -17,7 +17,7 @@ class WorkSizes:
     """Sizes of the work: bits of an update on each hop, and samples a UE's edge round touches.
 
     `codings` are the bits of both hops by entry of the menu; none: uploads are not coded. `usual` is what each adds to
-    normal numbers, over their squared norm.
+    normal numbers, over their squared norm, and `delays` the rounds by which it delays (`planning/codings.py`).
     """
 
     ue_bits: float
@@ -28,6 +28,7 @@ class WorkSizes:
     record: Recorder | None = None
     codings: tuple[tuple[float, float], ...] = ()
     usual: tuple[float, ...] = ()
+    delays: tuple[float, ...] = ()
 
     def of_coding(self, entry: int) -> tuple[float, float]:
         """Bits of a UE's and an edge's upload by an entry of the menu."""
@@ -36,7 +37,7 @@ class WorkSizes:
     def menu(self, noise: FloatArray) -> Codings:
         """What a planner may choose from, with the noise [K, C] that each entry adds."""
         ue_bits, edge_bits = zip(*self.codings, strict=True)
-        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise, usual=self.usual)
+        return Codings(ue_bits=ue_bits, edge_bits=edge_bits, noise=noise, usual=self.usual, delays=self.delays)
 
     def whole(self, fleet: Fleet, round_number: int) -> Work:
         """The work of all UEs and edges that start anew in a round."""

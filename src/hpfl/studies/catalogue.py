@@ -22,11 +22,24 @@ from hpfl.studies import (
     sensitivity,
     times,
     whole_cost,
+    whole_cost_settled,
 )
 from hpfl.studies.study import Study
 
 _FIGURES = (fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10, fig11)
-_BEYOND = (times, own_step, adaptation, planner_gap, clocks, gradient_orders, fairness, sensitivity, whole_cost, robust)
+_BEYOND = (
+    times,
+    own_step,
+    adaptation,
+    planner_gap,
+    clocks,
+    gradient_orders,
+    fairness,
+    sensitivity,
+    whole_cost,
+    whole_cost_settled,
+    robust,
+)
 STUDIES: Mapping[str, Study] = {module.STUDY.name: module.STUDY for module in (*_FIGURES, *_BEYOND)}
 GROUPS: Mapping[str, Sequence[str]] = {
     "figures": [module.STUDY.name for module in _FIGURES],

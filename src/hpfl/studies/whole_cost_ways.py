@@ -131,22 +131,26 @@ def development_part(place: CostPlace, way: CostWay, seed: int) -> StudyPart:
     return _part(place, way, name, seed, labels=labels, stop_at_s=limit, enough=lost)
 
 
-def judged_part(place: CostPlace, contender: Contender, way: CostWay, number: int) -> StudyPart:
+def judged_part(
+    place: CostPlace, contender: Contender, way: CostWay, number: int, *, unseen: int = UNSEEN
+) -> StudyPart:
     """A contender's run on an unseen seed."""
     name = f"{contender.group}/{place.name}/{_plain(contender.name)}"
     labels = {"group": contender.group, "contender": contender.name}
     stop_at_s = getattr(place.limits, contender.seconds)
-    return _part(place, way, name, UNSEEN + number, labels=labels, stop_at_s=stop_at_s)
+    return _part(place, way, name, unseen + number, labels=labels, stop_at_s=stop_at_s)
 
 
-def long_part(place: CostPlace, way: CostWay, number: int, *, until_s: float | None = None) -> StudyPart:
+def long_part(
+    place: CostPlace, way: CostWay, number: int, *, until_s: float | None = None, unseen: int = UNSEEN
+) -> StudyPart:
     """A run to no target: until it has converged, or for so many seconds."""
     contender = LONG_FULL if until_s is None else LONG_OURS
     often = 5 if until_s is None else 10
     long = way._replace(more=(*way.more, f"evaluation.every={often}"))
     labels = {"group": "converged", "contender": contender}
     return _part(
-        place, long, f"converged/{place.name}/{_plain(contender)}", UNSEEN + number,
+        place, long, f"converged/{place.name}/{_plain(contender)}", unseen + number,
         labels=labels, stop_at_s=until_s, enough=has_converged if until_s is None else None, to_target=False,
     )  # fmt: skip
 

@@ -7,7 +7,8 @@ yet. An unbiased codec adds a variance in proportion to what it is given: that o
 times `1 - sum_i share_i^2`. `tests/simulation/test_coding_menu.py` holds the estimate against coded updates.
 
 A codec that feeds errors back adds no noise: what it leaves out comes later, and is in the next update already. To call
-it noise would take it out of what updates say of the loss.
+it noise would take it out of what updates say of the loss. It delays, by as many rounds as it would delay numbers with
+a tail like that of updates.
 """
 
 from dataclasses import dataclass
@@ -34,19 +35,27 @@ class Foretold:
     streams: Streams
     backhaul: bool = True
 
+    @property
+    def asked(self) -> tuple[Uplink, ...]:
+        """The chains whose noise has to be asked for: those that add some; all, where none does."""
+        return tuple(chain for chain in self.chains if not chain.feeds_back) or self.chains
+
     def noise(
         self, who: Participants, result: EdgeResult, errors: torch.Tensor | None, *, edges: IntArray, base_round: int
     ) -> FloatArray:
         """The noise [E, C] of the updates that edges have made with their UEs; `errors` [E, U] are the edges' own."""
         assert result.noise is not None
-        drawn = np.where(self._random, result.noise, 0.0)
-        if not self.backhaul:
-            return drawn
-        draws = Draws(self.streams, base_round, edges, result.update.device, BY_EDGE)
-        own = self.travelling.variance(self.chains, result.update, errors, draws).cpu().numpy()
-        alone = np.bincount(who.edge_of, np.square(shares_of(who.edge_of, who.num_edges, who.weights)))
-        again = own * self._growth(result) * (1.0 - alone)[:, None]
-        return np.asarray(drawn + np.where(self._random, again, 0.0))
+        found = np.zeros((len(edges), len(self.chains)))
+        if not self._random.any():
+            return found
+        drawn = result.noise
+        if self.backhaul:
+            draws = Draws(self.streams, base_round, edges, result.update.device, BY_EDGE)
+            own = self.travelling.variance(self.asked, result.update, errors, draws).cpu().numpy()
+            alone = np.bincount(who.edge_of, np.square(shares_of(who.edge_of, who.num_edges, who.weights)))
+            drawn = drawn + own * self._growth(result) * (1.0 - alone)[:, None]
+        found[:, self._random] = drawn
+        return found
 
     def usual(self, sending: Sending) -> tuple[float, ...]:
         """What each chain adds to normal numbers, over their squared norm: a guess before anybody has computed."""
@@ -61,6 +70,17 @@ class Foretold:
         kept = [numbers.new_zeros(1, chain.numbers_kept(n)) for chain in self.chains]
         found = [float(chain.variance(numbers, row, draws)[0]) for chain, row in zip(self.chains, kept, strict=True)]
         return tuple(one / float(numbers.square().sum()) for one in found)
+
+    def delays(self, sending: Sending) -> tuple[float, ...]:
+        """Rounds by which each chain delays what it is given, 0 for those that do not feed back.
+
+        Updates have heavy tails: `E|x|^2 / E x^2` is 0.10 to 0.18 for UEs' updates of the paper's MLP, 0.64 for normal
+        numbers, and 0.17 for their cubes, which stand for updates here.
+        """
+        n = num_travelling(sending.method, sending.spec)
+        draws = Draws(self.streams, 0, np.zeros(1, np.int64), torch.device("cpu"), "codec/usual")
+        cubes = draws.normal(n).to(torch.float64) ** 3
+        return tuple(float(chain.delay(cubes, draws)[0]) for chain in self.chains)
 
     @property
     def _random(self) -> BoolArray:
