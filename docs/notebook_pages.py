@@ -115,7 +115,7 @@ def _closed(inside: str) -> str:
 
 def _fenced(text: str, kind: str) -> str:
     """A block whose fence is longer than any within."""
-    fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text)), 3)
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`+", text))])
     return f"{fence}{kind}\n{text}\n{fence}"
 
 
