@@ -35,7 +35,7 @@ class NotebookParser(MystParser):
 
 def executed(source: str, name: str) -> Any:
     """The notebook with its outputs; they are kept until the notebook or the code changes."""
-    kept = KEPT / f"{Path(name).stem}-{_digest(source)}.ipynb"
+    kept = _place(source, name)
     if kept.exists():
         return nbformat.read(kept, as_version=4)
     _log.info("executing %s", name)
@@ -47,6 +47,18 @@ def executed(source: str, name: str) -> Any:
         old.unlink()
     nbformat.write(notebook, kept)
     return notebook
+
+
+def _place(source: str, name: str) -> Path:
+    """Where the executed notebook is kept."""
+    return KEPT / f"{Path(name).stem}-{_digest(source)}.ipynb"
+
+
+def outdated(app: Sphinx, env: Any, *_lists: set[str]) -> list[str]:
+    """The notebooks that no longer show what their code does."""
+    pages = {name: Path(app.srcdir, env.doc2path(name)) for name in env.found_docs}
+    notebooks = {name: path for name, path in pages.items() if path.suffix == ".ipynb"}
+    return [name for name, path in notebooks.items() if not _place(path.read_text("utf-8"), path.name).exists()]
 
 
 def _digest(source: str) -> str:
@@ -103,7 +115,7 @@ def _closed(inside: str) -> str:
 
 def _fenced(text: str, kind: str) -> str:
     """A block whose fence is longer than any within."""
-    fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text)), 3)
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`+", text))])
     return f"{fence}{kind}\n{text}\n{fence}"
 
 
@@ -111,4 +123,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_source_suffix(".ipynb", "ipynb")
     app.add_source_parser(NotebookParser)
+    app.connect("env-get-outdated", outdated)
     return {"parallel_read_safe": True}

@@ -13,7 +13,10 @@ PICTURE = base64.b64encode(b"\x89PNG picture").decode()
 
 
 def notebook(*outputs, source="print('`' * 4)"):
-    cells = [nbformat.v4.new_markdown_cell("# Title\n\nWords."), nbformat.v4.new_code_cell(source, outputs=outputs)]
+    cells = [
+        nbformat.v4.new_markdown_cell("# Title\n\nWords."),
+        nbformat.v4.new_code_cell(source, outputs=list(outputs)),
+    ]
     return nbformat.v4.new_notebook(cells=[*cells, nbformat.v4.new_markdown_cell("More.")])
 
 

@@ -111,3 +111,10 @@ def test_without_the_extra_one_sentence_names_it(run_folder):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert done.stderr == "hpfl: hpfl watch needs Starlette and uvicorn: pip install 'hpfl[watch]'\n"
+
+
+def test_modules_can_be_joined_for_no_name_is_taken_twice():
+    named = re.compile(r"^(?:export )?(?:async )?(?:const|let|function|class) (\w+)", flags=re.MULTILINE)
+    names = named.findall(joined_modules(STATIC))
+    assert len(names) > 150
+    assert [name for name in set(names) if names.count(name) > 1] == []

@@ -99,7 +99,7 @@ def _values(piece: bytes, name: str, count: int) -> list[float]:
     """The numbers called `name` in so many lines, 0 for what is absent or no number."""
     found = _VALUES[name].findall(piece)
     if len(found) != count:  # an earlier version's lines, or damaged ones
-        rows = (parsed(line) or {} for line in piece.splitlines())
+        rows = (parsed(line) or {} for line in piece.split(b"\n")[:count])
         return [number(row.get(name)) or 0.0 for row in rows]
     try:
         values = list(map(float, found))

@@ -8,12 +8,12 @@ import { currentDetails } from "./session.js";
 
 const TONES = { importance: Math.sqrt, scheduled: (share) => 0.5 * share };
 const MATRICES = ["staleness", "importance", "scheduled"];
-const heat = new Renewed("edges", (answer) => Object.fromEntries(MATRICES.map((name) => [name, packMatrix(answer, name)])));
+const edgesOver = new Renewed("edges", (answer) => Object.fromEntries(MATRICES.map((name) => [name, packMatrix(answer, name)])));
 
 export function createEdges() {
   const panels = MATRICES.map((name) => new HeatPanel({
     title: { staleness: "Staleness of edges (rounds)", importance: "Importance of edges", scheduled: "Scheduled edges (1: yes)" }[name],
-    name, source: () => heat.kept[name] ?? null, tone: TONES[name],
+    name, source: () => edgesOver.kept[name] ?? null, tone: TONES[name],
   }));
   const view = { details: null };
   const numbers = new Panel({ title: "Edges in this round", table: () => edgeTable(view.details) });
@@ -24,12 +24,12 @@ export function createEdges() {
 }
 
 function drawEdges(panels, numbers, view) {
-  heat.refresh();
+  edgesOver.refresh();
   for (const panel of panels) {
-    const there = heat.kept[panel.name];
-    panel.setEmpty(there || !heat.version ? "" : heat.problem || `This run did not record ${panel.name} of each edge.`);
+    const there = edgesOver.kept[panel.name];
+    panel.setEmpty(there || !edgesOver.version ? "" : edgesOver.problem || `This run did not record ${panel.name} of each edge.`);
     if (there) panel.say(`${there.stride > 1 ? `One round in ${there.stride} is shown. ` : ""}${panel.name === "importance" ? "Tones go by the square root. " : ""}Click to go to a round.`);
-    panel.draw(heat.key);
+    panel.draw(edgesOver.key);
     if (panel.details.open && panel.tabled !== nowKey()) panel.fillTable();
     panel.tabled = nowKey();
   }
@@ -42,7 +42,7 @@ function drawEdges(panels, numbers, view) {
 }
 
 function nowKey() {
-  return `${heat.key}/${location.hash}`;
+  return `${edgesOver.key}/${location.hash}`;
 }
 
 /** A matrix as numbers of four bytes each; null where it was not recorded. */

@@ -44,7 +44,7 @@ function drawNodes(panel, all, view) {
   Object.assign(view, { nodes, said: `${run.id}/${lastRound()}/${JSON.stringify(nodes).length}/${view.asked}` });
   view.rows = nodes.node.map((_, k) => k).filter((k) => Number.isFinite(nodes.over_planned?.[k]));
   all.setEmpty("");
-  all.say(describeNodes(nodes));
+  all.say(`${run.state === "running" ? "" : "As the cloud last told: "}${describeNodes(nodes)}`);
   all.fillTable();
   panel.root.hidden = !view.rows.length;
   panel.say("A bar past 1 took longer than planned; it is hatched and says so.");

@@ -27,7 +27,7 @@ const MEANINGS = {
   bandwidth_used_hz: "bandwidth the plan handed out, to UEs and edges together",
 };
 
-const plans = new Renewed("plans", ({ rounds = [], columns = {} }) => ({ rounds, columns }));
+const plansOver = new Renewed("plans", ({ rounds = [], columns = {} }) => ({ rounds, columns }));
 
 export function createReasons() {
   const panels = CHARTS.map((names) => chartPanel(names));
@@ -65,9 +65,9 @@ function chartOf(names, ink) {
 function pointsOf(name) {
   const columns = session.columns.get(currentRun().id);
   if (columns.has(name)) return columns.points("round", name);
-  const values = plans.run === currentRun().id ? plans.kept.columns[name] : null;
+  const values = plansOver.run === currentRun().id ? plansOver.kept.columns[name] : null;
   const known = (values ?? []).map((_, k) => k).filter((k) => values[k] !== null);
-  return [known.map((k) => plans.kept.rounds[k]), known.map((k) => values[k])];
+  return [known.map((k) => plansOver.kept.rounds[k]), known.map((k) => values[k])];
 }
 
 /** Its value in a round, or in the last one before it that is known. */
@@ -85,14 +85,14 @@ function cursorBox({ scales }) {
 function drawReasons(panels, now, view) {
   const columns = session.columns.get(currentRun()?.id);
   if (!columns) return;
-  plans.refresh();
+  plansOver.refresh();
   for (const panel of panels) {
     const there = panel.names.some((name) => pointsOf(name)[0].length > 0);
     panel.root.hidden = !there && panel.names[0] === "debt";
     panel.setEmpty(there ? "" : `The planner “${currentRun().planner}” does not tell its ${labelOf(panel.names[0])}.`);
     if (!there) continue;
     panel.say(panel.names.map((name) => `${labelOf(name)} now ${show(valueAt(name, currentRound()), unitOf(name))}`).join(", "));
-    panel.draw(`${currentRun().id}/${columns.version}/${plans.key}`);
+    panel.draw(`${currentRun().id}/${columns.version}/${plansOver.key}`);
   }
   const details = currentDetails();
   if (!details?.reasons || view.details === details) return;
