@@ -28,7 +28,7 @@ class MlflowOptions(Options):
         "", "tracking server or store; empty: MLFLOW_TRACKING_URI, else mlflow.db beside the run's folder"
     )
     experiment: str = option("hpfl", "name of the experiment", min_length=1)
-    name: str = option("", "name of the run; empty: as its folder")
+    run_name: str = option("", "name of the run; empty: as its folder")
 
 
 @part(options=MlflowOptions)
@@ -69,7 +69,7 @@ class Mlflow(Tracker):
 
         there = self._client.get_experiment_by_name(self._options.experiment)
         place = there.experiment_id if there else self._client.create_experiment(self._options.experiment)
-        run_id: str = self._client.create_run(place, run_name=name_of(run, self._options.name)).info.run_id
+        run_id: str = self._client.create_run(place, run_name=name_of(run, self._options.run_name)).info.run_id
         settings = [Param(key, str(value)[:_LONGEST]) for key, value in flat_settings(run).items()]
         for begin in range(0, len(settings), _MOST_PARAMETERS):
             self._client.log_batch(run_id, params=settings[begin : begin + _MOST_PARAMETERS])

@@ -16,7 +16,7 @@ class WandbOptions(Options):
 
     folder: str = option("", "where its folder wandb/ is made; empty: in the run's folder")
     project: str = option("hpfl", "name of the project", min_length=1)
-    name: str = option("", "name of the run; empty: as its folder")
+    run_name: str = option("", "name of the run; empty: as its folder")
 
 
 @part(options=WandbOptions)
@@ -42,7 +42,7 @@ class Wandb(Tracker):
             mode="offline",
             dir=str(place),
             project=self._options.project,
-            name=name_of(run, self._options.name),
+            name=name_of(run, self._options.run_name),
             id=known or secrets.token_hex(6),
             config=settings_of(run),
             reinit="create_new",
