@@ -4,43 +4,27 @@ What others add is measured against it. It keeps `v_i`; nothing travels; `v_i` i
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from hpfl.learning.local_descent import Descent
-from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
-from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.local_descent import Descent, Sgd
+from hpfl.learning.method import METHODS, Local, UeCalculus
+from hpfl.learning.methods.own_model import OwnModel
+from hpfl.learning.objective import LocalTraining
 from hpfl.learning.task import ParameterSpec
-
-
-class _Options(Protocol):
-    @property
-    def momentum(self) -> float: ...
-    @property
-    def weight_decay(self) -> float: ...
 
 
 @METHODS.register(
     "local", options="hpfl.learning.methods.method_options:SgdOptions", reads=(), epochs=True, silent=True
 )
-class LocalOnly(BaseMethod):
+class LocalOnly(OwnModel):
     """Nobody talks: each UE trains a model of its own, which is what it is evaluated with."""
 
-    roles: Sequence[Role] = ("support",)
     silent = True
 
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: Sgd) -> None:
         self.options = options
-
-    def numbers_kept(self, spec: ParameterSpec) -> int:
-        """A model."""
-        return spec.num_parameters
-
-    def first_kept(self, params: Tensor, spec: ParameterSpec) -> Tensor:
-        """The one that all begin with."""
-        return params
 
     def travels(self, spec: ParameterSpec) -> Tensor:
         """Nothing."""
@@ -48,10 +32,5 @@ class LocalOnly(BaseMethod):
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """SGD on the UE's own model."""
-        own = self.options
-        end, loss = Descent(training.outer_lr, own.momentum, own.weight_decay).walk(steps, kept)
+        end, loss = Descent.by(self.options, training.outer_lr).walk(steps, kept)
         return Local(torch.zeros_like(params), end, loss, loss)
-
-    def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
-        """The UE's own model."""
-        return kept
