@@ -43,7 +43,7 @@ def load_cifar10(data_dir: Path | None, progress: DownloadProgress | None) -> Da
     if folder is None:
         length = RECORDS_PER_FILE * _RECORD_BYTES
         taken = partial(unpack, file_bytes=length)
-        folder = fetched_folder("cifar10", REMOTE, (SUBFOLDER, FILES), taken, (data_dir, progress))
+        folder = fetched_folder("cifar10", REMOTE, (SUBFOLDER, FILES), taken, data_dir, progress)
     return read_cifar10(folder, records_per_file=RECORDS_PER_FILE)
 
 

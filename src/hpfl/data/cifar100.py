@@ -34,7 +34,7 @@ def load_cifar100(data_dir: Path | None, progress: DownloadProgress | None) -> D
     folder = find_complete([data_dir / SUBFOLDER, data_dir], tuple(RECORDS)) if data_dir else None
     if folder is None:
         taken, files = partial(unpack, records=RECORDS), tuple(RECORDS)
-        folder = fetched_folder("cifar100", REMOTE, (SUBFOLDER, files), taken, (data_dir, progress))
+        folder = fetched_folder("cifar100", REMOTE, (SUBFOLDER, files), taken, data_dir, progress)
     return read_cifar100(folder, RECORDS)
 
 

@@ -13,7 +13,12 @@ Unpack = Callable[[Path, Path], None]
 
 
 def fetched_folder(
-    name: str, remote: RemoteFile, place: tuple[str, tuple[str, ...]], unpack: Unpack, asked: "Asked"
+    name: str,
+    remote: RemoteFile,
+    place: tuple[str, tuple[str, ...]],
+    unpack: Unpack,
+    data_dir: Path | None,
+    progress: DownloadProgress | None,
 ) -> Path:
     """The subfolder and files of `place`; where they are missing the archive is downloaded, unpacked and removed."""
     subfolder, files = place
@@ -25,15 +30,11 @@ def fetched_folder(
     if whole(folder):
         return folder
     try:
-        archive = fetch(remote, cache_dir(), progress=asked[1])
+        archive = fetch(remote, cache_dir(), progress=progress)
     except DownloadError as error:
-        looked = f"{name} is not in {asked[0]}; " if asked[0] else ""
+        looked = f"{name} is not in {data_dir}; " if data_dir else ""
         advice = what_to_do(name, files=files, subfolder=subfolder, source=remote.urls[0])
         raise DownloadError(f"{looked}{error}; {advice}") from error
     in_one_step(folder, lambda fresh: unpack(archive, fresh), whole=whole)
     archive.unlink(missing_ok=True)
     return folder
-
-
-Asked = tuple[Path | None, DownloadProgress | None]
-"""The folder that was looked in before, and who is told how a download goes on."""

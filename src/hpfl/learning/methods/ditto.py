@@ -16,7 +16,7 @@ from hpfl.learning.methods.own_model import OwnModel
 from hpfl.learning.objective import LocalTraining
 
 
-class _Options(Sgd, Protocol):
+class _SpringOptions(Sgd, Protocol):
     @property
     def penalty(self) -> float: ...
     @property
@@ -27,7 +27,7 @@ class _Options(Sgd, Protocol):
 class Ditto(OwnModel):
     """A personal model beside the shared one, drawn to it by a spring."""
 
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: _SpringOptions) -> None:
         self.options = options
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:

@@ -15,7 +15,7 @@ from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
 
 
-class _Options(Sgd, Protocol):
+class _ProxOptions(Sgd, Protocol):
     @property
     def mu(self) -> float: ...
 
@@ -26,7 +26,7 @@ class FedProx(BaseMethod):
 
     roles: Sequence[Role] = ("support",)
 
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: _ProxOptions) -> None:
         self.options = options
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:

@@ -19,7 +19,7 @@ from hpfl.learning.methods.own_model import OwnModel
 from hpfl.learning.objective import LocalTraining
 
 
-class _Options(Protocol):
+class _MoreauOptions(Protocol):
     @property
     def penalty(self) -> float: ...
     @property
@@ -36,7 +36,7 @@ class _Options(Protocol):
 class PFedMe(OwnModel):
     """Personal models near the shared one, which moves towards them (Moreau envelopes)."""
 
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: _MoreauOptions) -> None:
         self.options = options
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
