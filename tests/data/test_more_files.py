@@ -14,13 +14,13 @@ import hpfl
 from hpfl.data import cifar100, emnist, uci_har
 from hpfl.data.archives import unpack_zip
 from hpfl.data.dataset import DatasetError
-from hpfl.data.emnist import Split, read_emnist
+from hpfl.data.emnist import EmnistSplit, read_emnist
 from hpfl.data.fashion_mnist import DEBIAN
 from hpfl.data.partition import PARTITIONERS, PartitionSettings, make_shards
 from hpfl.data.sources import DATASETS, load_dataset
 from hpfl.rng import Streams
 
-SPLIT = Split("letters", 6, 4, 26, first=1)
+SPLIT = EmnistSplit("letters", 6, 4, 26, first=1)
 RECORDS = {"train.bin": 6, "test.bin": 4}
 
 

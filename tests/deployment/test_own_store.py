@@ -1,5 +1,6 @@
 """What a UE keeps on its own disk: across restarts, and back to earlier rounds with its cloud."""
 
+import logging
 import random
 
 import pytest
@@ -133,3 +134,11 @@ def test_a_file_of_an_earlier_version_is_taken(store, tmp_path):
     store.put(tag(0), kept(0))
     max((tmp_path / "state").iterdir()).write_bytes(save({"method": torch.full((3,), 5.0)}))
     assert number(store.before(tag(1))) == 5
+
+
+def test_a_ue_that_has_lost_what_it_kept_begins_anew_and_says_so(store, caplog):
+    with caplog.at_level(logging.WARNING):
+        assert store.before(tag(0)) is None
+        assert not caplog.records
+        assert store.before(tag(4)) is None
+    assert "begins anew" in caplog.text

@@ -12,6 +12,7 @@ from reporting_runs import folder_of, history, record, seeded, view
 from rich.console import Console
 
 from hpfl.config import load, to_toml
+from hpfl.reporting.against_local import worse_off
 from hpfl.reporting.compare import compare_command_output, compare_runs, compare_views, explanations, show, table
 from hpfl.reporting.compare_figure import compare_figure
 from hpfl.reporting.groups import Group, grouped
@@ -445,3 +446,17 @@ def test_runs_without_an_accuracy_are_timed_to_a_test_loss(tmp_path: Path) -> No
 def test_a_run_is_called_after_what_its_ues_learn(learning, label):
     found = RunView(label="mine", rows=[], config={"learning": {"inner_lr": 0.03, **learning}})
     assert found.system == label
+
+
+def test_ues_that_are_worse_off_than_alone_are_counted_seed_by_seed() -> None:
+    def run(label: str, method: str, accuracies: list[float], samples: list[float]) -> RunView:
+        config = {"learning": {"method": method}, "training": {"seed": 3}}
+        ues = {"personalised_accuracy": accuracies, "samples": samples}
+        return replace(view(label, RISING), config=config, ues=ues)
+
+    alone = run("alone", "local", [0.5, 0.6, 0.7, math.nan], [9, 9, 9, 9])
+    shared = run("shared", "fedavg", [0.4, 0.6, 0.8, 0.9], [9, 9, 9, 9])
+    others = run("others", "ditto", [0.4, 0.6, 0.8, 0.9], [9, 9, 9, 8])
+    groups = [Group(label=one.label, runs=(one,)) for one in (alone, shared, others)]
+    assert worse_off(groups) == ["shared: 33 % of the UEs are worse off than with method local."]
+    assert not worse_off(groups[1:])

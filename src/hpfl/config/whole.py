@@ -83,6 +83,7 @@ class Config(Section):
         faults = [line for name in type(self).model_fields for line in _faults(getattr(self, name))]
         if faults:
             raise ValueError("\n".join(faults))
+        _check_method(self)
         return self
 
     @model_validator(mode="after")
@@ -95,20 +96,6 @@ class Config(Section):
             raise ValueError(
                 f'network.coherence_s is given; with training.clock = "{self.training.clock}" give '
                 "network.coherence_rounds"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _method_fits(self) -> "Config":
-        name, traits = self.learning.method, METHODS.traits_of(self.learning.method)
-        if self.learning.local_epochs and not traits["epochs"]:
-            raise ValueError(
-                f"learning.local_epochs is {self.learning.local_epochs}; method {name} does not say that it can leave "
-                "out the steps of a UE that has fewer samples than others: give learning.local_steps"
-            )
-        if self.training.edge_rounds > 1 and traits["counts_ues"]:
-            raise ValueError(
-                f"training.edge_rounds is {self.training.edge_rounds}; method {name} knows of one mean a round"
             )
         return self
 
@@ -136,16 +123,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _hostile_exist(self) -> "Config":
         check_hostile(self.hostile, self.network.ues_of_edges)
-        return self
-
-    @model_validator(mode="after")
-    def _somebody_trains(self) -> "Config":
-        wanted, most = self.data.held_out_ues, self.network.num_ues - self.network.edges
-        if wanted > most and (is_registered(self.data.dataset) or self.data.signature):
-            raise ValueError(
-                f"data.held_out_ues is {wanted}; of {self.network.num_ues} UEs at most {most} can be held out, for "
-                f"each of {self.network.edges} edges needs one that trains"
-            )
+        _check_newcomers(self)
         return self
 
     @model_validator(mode="after")
@@ -200,6 +178,30 @@ class Config(Section):
         if classes is not None and asks and wanted > classes:
             raise ValueError(f"data.labels_per_ue is {wanted}; {self.data.dataset} has {classes} classes")
         return self
+
+
+def _check_method(config: Config) -> None:
+    """Refuse local work that the method cannot do."""
+    name, traits = config.learning.method, METHODS.traits_of(config.learning.method)
+    if config.learning.local_epochs and not traits["epochs"]:
+        raise ValueError(
+            f"learning.local_epochs is {config.learning.local_epochs}; method {name} does not say that it can leave "
+            "out the steps of a UE that has fewer samples than others: give learning.local_steps"
+        )
+    if config.training.edge_rounds > 1 and traits["counts_ues"]:
+        raise ValueError(
+            f"training.edge_rounds is {config.training.edge_rounds}; method {name} knows of one mean a round"
+        )
+
+
+def _check_newcomers(config: Config) -> None:
+    """Refuse to hold so many UEs out that an edge has none left; own samples say first how many there are."""
+    wanted, most = config.data.held_out_ues, config.network.num_ues - config.network.edges
+    if wanted > most and (is_registered(config.data.dataset) or config.data.signature):
+        raise ValueError(
+            f"data.held_out_ues is {wanted}; of {config.network.num_ues} UEs at most {most} can be held out, for "
+            f"each of {config.network.edges} edges needs one that trains"
+        )
 
 
 def _faults(section: RenewedSection) -> list[str]:

@@ -1,15 +1,18 @@
 """CIFAR-10 in its publisher's binary version: 50,000 + 10,000 colour images of 32 x 32."""
 
+from functools import partial
+from math import prod
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpfl.arrays import IntArray
-from hpfl.data.archives import in_one_step, unpack_tar
+from hpfl.data.archives import unpack_tar
 from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress
-from hpfl.data.download import DownloadError, RemoteFile, cache_dir, fetch
-from hpfl.data.folders import find_complete, what_to_do
+from hpfl.data.download import RemoteFile
+from hpfl.data.fetched import fetched_folder
+from hpfl.data.folders import find_complete
 from hpfl.units import BITS_PER_BYTE
 
 NUM_CLASSES = 10
@@ -37,7 +40,11 @@ REMOTE = RemoteFile(
 def load_cifar10(data_dir: Path | None, progress: DownloadProgress | None) -> Dataset:
     """CIFAR-10 from `data_dir/cifar-10-batches-bin`, else `data_dir`, else the cache, filled by a download."""
     folder = find_complete([data_dir / SUBFOLDER, data_dir], FILES) if data_dir else None
-    return read_cifar10(folder or _download(data_dir, progress), records_per_file=RECORDS_PER_FILE)
+    if folder is None:
+        length = RECORDS_PER_FILE * _RECORD_BYTES
+        taken = partial(unpack, file_bytes=length)
+        folder = fetched_folder("cifar10", REMOTE, (SUBFOLDER, FILES), taken, data_dir, progress)
+    return read_cifar10(folder, records_per_file=RECORDS_PER_FILE)
 
 
 def read_cifar10(folder: Path, *, records_per_file: int) -> Dataset:
@@ -63,42 +70,26 @@ def unpack(archive: Path, folder: Path, *, file_bytes: int) -> None:
     unpack_tar(archive, wanted, file_bytes=dict.fromkeys(wanted, file_bytes))
 
 
-def _read_batches(paths: list[Path], records: int) -> tuple[NDArray[np.uint8], IntArray]:
-    table = np.concatenate([_read_records(path, records) for path in paths])
-    return table[:, 1:].reshape(-1, *IMAGE_SHAPE), table[:, 0].astype(np.int64)
-
-
-def _read_records(path: Path, records: int) -> NDArray[np.uint8]:
+def read_records(path: Path, count: int, *, label_bytes: int, num_classes: int) -> NDArray[np.uint8]:
+    """A table [count, bytes] of an image a row, whose last label byte is its class, then its three planes."""
+    record_bytes = label_bytes + prod(IMAGE_SHAPE)
     try:
-        size_bytes, expected = path.stat().st_size, records * _RECORD_BYTES
+        size_bytes, expected = path.stat().st_size, count * record_bytes
         if size_bytes != expected:
-            raise DatasetError(f"{path} has {size_bytes:,} bytes; {records:,} images take {expected:,}")
-        table = np.fromfile(path, dtype=np.uint8, count=expected).reshape(records, _RECORD_BYTES)
+            raise DatasetError(f"{path} has {size_bytes:,} bytes; {count:,} images take {expected:,}")
+        table = np.fromfile(path, dtype=np.uint8, count=expected).reshape(count, record_bytes)
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
-    if table[:, 0].max(initial=0) >= NUM_CLASSES:
-        raise DatasetError(f"{path}: label {table[:, 0].max()} found; labels run from 0 to {NUM_CLASSES - 1}")
+    most = table[:, label_bytes - 1].max(initial=0)
+    if most >= num_classes:
+        raise DatasetError(f"{path}: label {most} found; labels run from 0 to {num_classes - 1}")
     return table
 
 
-def _download(data_dir: Path | None, progress: DownloadProgress | None) -> Path:
-    folder = cache_dir() / SUBFOLDER
-    if _is_whole(folder):
-        return folder
-    try:
-        archive = fetch(REMOTE, cache_dir(), progress=progress)
-    except DownloadError as error:
-        looked = f"cifar10 is not in {data_dir}; " if data_dir else ""
-        advice = what_to_do("cifar10", files=FILES, subfolder=SUBFOLDER, source=REMOTE.urls[0])
-        raise DownloadError(f"{looked}{error}; {advice}") from error
-    length = RECORDS_PER_FILE * _RECORD_BYTES
-    in_one_step(folder, lambda fresh: unpack(archive, fresh, file_bytes=length), whole=_is_whole)
-    archive.unlink(missing_ok=True)
-    return folder
-
-
-def _is_whole(folder: Path) -> bool:
-    return find_complete([folder], FILES) is not None
+def _read_batches(paths: list[Path], records: int) -> tuple[NDArray[np.uint8], IntArray]:
+    parts = [read_records(path, records, label_bytes=1, num_classes=NUM_CLASSES) for path in paths]
+    table = np.concatenate(parts)
+    return table[:, 1:].reshape(-1, *IMAGE_SHAPE), table[:, 0].astype(np.int64)
 
 
 CIFAR10 = DatasetSpec(

@@ -1,15 +1,16 @@
 """CIFAR-100 in its publisher's binary version: 50,000 + 10,000 colour images of 32 x 32, of a hundred things."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hpfl.data.archives import in_one_step, unpack_tar
-from hpfl.data.cifar10 import IMAGE_SHAPE, SAMPLE_BITS
-from hpfl.data.dataset import Dataset, DatasetError, DatasetSpec, DownloadProgress
-from hpfl.data.download import DownloadError, RemoteFile, cache_dir, fetch
-from hpfl.data.folders import find_complete, what_to_do
+from hpfl.data.archives import unpack_tar
+from hpfl.data.cifar10 import IMAGE_SHAPE, SAMPLE_BITS, read_records
+from hpfl.data.dataset import Dataset, DatasetSpec, DownloadProgress
+from hpfl.data.download import RemoteFile
+from hpfl.data.fetched import fetched_folder
+from hpfl.data.folders import find_complete
 
 NUM_CLASSES = 100
 SUBFOLDER = "cifar-100-binary"
@@ -31,12 +32,17 @@ REMOTE = RemoteFile(
 def load_cifar100(data_dir: Path | None, progress: DownloadProgress | None) -> Dataset:
     """CIFAR-100 from `data_dir/cifar-100-binary`, else `data_dir`, else the cache, filled by a download."""
     folder = find_complete([data_dir / SUBFOLDER, data_dir], tuple(RECORDS)) if data_dir else None
-    return read_cifar100(folder or _download(data_dir, progress), RECORDS)
+    if folder is None:
+        taken, files = partial(unpack, records=RECORDS), tuple(RECORDS)
+        folder = fetched_folder("cifar100", REMOTE, (SUBFOLDER, files), taken, data_dir, progress)
+    return read_cifar100(folder, RECORDS)
 
 
 def read_cifar100(folder: Path, records: dict[str, int]) -> Dataset:
     """A data set of the two binary files in one folder, with exactly so many images in each, by their fine labels."""
-    train, test = (_read_records(folder / name, count) for name, count in records.items())
+    train, test = (
+        read_records(folder / name, count, label_bytes=2, num_classes=NUM_CLASSES) for name, count in records.items()
+    )
     return Dataset(
         name="cifar100",
         inputs=train[:, 2:].reshape(-1, *IMAGE_SHAPE),
@@ -55,38 +61,6 @@ def unpack(archive: Path, folder: Path, records: dict[str, int]) -> None:
     wanted = {f"{SUBFOLDER}/{name}": folder / name for name in records}
     lengths = {f"{SUBFOLDER}/{name}": count * _RECORD_BYTES for name, count in records.items()}
     unpack_tar(archive, wanted, file_bytes=lengths)
-
-
-def _read_records(path: Path, count: int) -> NDArray[np.uint8]:
-    try:
-        size_bytes, expected = path.stat().st_size, count * _RECORD_BYTES
-        if size_bytes != expected:
-            raise DatasetError(f"{path} has {size_bytes:,} bytes; {count:,} images take {expected:,}")
-        table = np.fromfile(path, dtype=np.uint8, count=expected).reshape(count, _RECORD_BYTES)
-    except OSError as error:
-        raise DatasetError(f"{path} cannot be read: {error}") from error
-    if table[:, 1].max(initial=0) >= NUM_CLASSES:
-        raise DatasetError(f"{path}: label {table[:, 1].max()} found; labels run from 0 to {NUM_CLASSES - 1}")
-    return table
-
-
-def _download(data_dir: Path | None, progress: DownloadProgress | None) -> Path:
-    folder = cache_dir() / SUBFOLDER
-    if _is_whole(folder):
-        return folder
-    try:
-        archive = fetch(REMOTE, cache_dir(), progress=progress)
-    except DownloadError as error:
-        looked = f"cifar100 is not in {data_dir}; " if data_dir else ""
-        advice = what_to_do("cifar100", files=tuple(RECORDS), subfolder=SUBFOLDER, source=REMOTE.urls[0])
-        raise DownloadError(f"{looked}{error}; {advice}") from error
-    in_one_step(folder, lambda fresh: unpack(archive, fresh, RECORDS), whole=_is_whole)
-    archive.unlink(missing_ok=True)
-    return folder
-
-
-def _is_whole(folder: Path) -> bool:
-    return find_complete([folder], tuple(RECORDS)) is not None
 
 
 CIFAR100 = DatasetSpec(

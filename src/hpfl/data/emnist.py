@@ -17,7 +17,7 @@ _MOST_BYTES = 600_000_000  # of a file in the archive: the largest of all has 70
 
 
 @dataclass(frozen=True)
-class Split:
+class EmnistSplit:
     """One of the publisher's splits: how many images, of how many classes, of which the first is called `first`."""
 
     name: str
@@ -34,10 +34,10 @@ class Split:
 
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 SPLITS = (
-    Split("balanced", 112_800, 18_800, 47),
-    Split("letters", 124_800, 20_800, 26, first=1),
-    Split("digits", 240_000, 40_000, 10),
-    Split("byclass", 697_932, 116_323, 62),
+    EmnistSplit("balanced", 112_800, 18_800, 47),
+    EmnistSplit("letters", 124_800, 20_800, 26, first=1),
+    EmnistSplit("digits", 240_000, 40_000, 10),
+    EmnistSplit("byclass", 697_932, 116_323, 62),
 )
 
 REMOTE = RemoteFile(
@@ -51,7 +51,7 @@ REMOTE = RemoteFile(
 )
 
 
-def load_emnist(data_dir: Path | None, progress: DownloadProgress | None, *, split: Split) -> Dataset:
+def load_emnist(data_dir: Path | None, progress: DownloadProgress | None, *, split: EmnistSplit) -> Dataset:
     """A split from `data_dir/emnist` (files or `gzip.zip`), torchvision's `EMNIST/raw`, else the cache, a download."""
     places = [] if data_dir is None else [data_dir / SUBFOLDER, data_dir / "EMNIST" / "raw", data_dir]
     folder = find_complete(places, split.files, suffixes=SUFFIXES)
@@ -61,7 +61,7 @@ def load_emnist(data_dir: Path | None, progress: DownloadProgress | None, *, spl
     return read_emnist(folder, split)
 
 
-def read_emnist(folder: Path, split: Split) -> Dataset:
+def read_emnist(folder: Path, split: EmnistSplit) -> Dataset:
     """A split of four files in one folder; its images lie on their side, and are set upright."""
     arrays = []
     for name, count in zip(split.files, (split.num_train,) * 2 + (split.num_test,) * 2, strict=True):
@@ -81,7 +81,7 @@ def read_emnist(folder: Path, split: Split) -> Dataset:
     )
 
 
-def _from_archive(archive: Path, splits: tuple[Split, ...] = SPLITS) -> Path:
+def _from_archive(archive: Path, splits: tuple[EmnistSplit, ...] = SPLITS) -> Path:
     """The folder of the cache with the files of all splits, packed as they are in the archive."""
     folder = cache_dir() / SUBFOLDER
     if not _is_whole(folder, splits):
@@ -95,7 +95,7 @@ def _from_archive(archive: Path, splits: tuple[Split, ...] = SPLITS) -> Path:
     return folder
 
 
-def _is_whole(folder: Path, splits: tuple[Split, ...] = SPLITS) -> bool:
+def _is_whole(folder: Path, splits: tuple[EmnistSplit, ...] = SPLITS) -> bool:
     names = [name for split in splits for name in split.files]
     return all(find_file(folder, name, SUFFIXES) is not None for name in names)
 

@@ -31,8 +31,9 @@ class OwnStore:
             rows = self._files.at(tag, place)
             if rows is not None:
                 return _kept(rows)
-        if places:
-            log("begins anew", level=logging.WARNING, reason="nothing is kept from before this model", round=tag.round)
+        if places or tag.base_round > 0:
+            said = "from before this model" if places else "of this run: what was kept is lost, or nothing ever was"
+            log("begins anew", level=logging.WARNING, reason=f"nothing is kept {said}", round=tag.round)
         return None
 
     def newest(self) -> Kept | None:

@@ -2,12 +2,34 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from hpfl.learning.method import UeCalculus
 from hpfl.learning.objective import LocalTraining
+
+Pull = Callable[[Tensor], Tensor]
+"""What is added to the gradient at a point."""
+
+
+class Sgd(Protocol):
+    """The options of a method that descends by SGD."""
+
+    @property
+    def momentum(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+
+
+class FineTuning(Sgd, Protocol):
+    """Of a method whose UEs fine-tune before they are evaluated, at the usual rate or one of its own."""
+
+    @property
+    def finetune_steps(self) -> int: ...
+    @property
+    def finetune_lr(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -17,8 +39,13 @@ class Descent:
     rate: float
     momentum: float = 0.0
     weight_decay: float = 0.0
-    pull: Callable[[Tensor], Tensor] | None = None  # added to the gradient at a point: a proximal term, a correction
+    pull: Pull | None = None  # added to the gradient at a point: a proximal term, a correction
     moves: Tensor | None = None  # [P]: 1 where parameters move, 0 where they are held fast; None: all move
+
+    @staticmethod
+    def by(options: Sgd, rate: float, *, pull: Pull | None = None, moves: Tensor | None = None) -> "Descent":
+        """The descent of a method with these options."""
+        return Descent(rate, options.momentum, options.weight_decay, pull, moves)
 
     def slope(self, step: UeCalculus, point: Tensor) -> tuple[Tensor, Tensor]:
         """What is descended at a point, and the loss there."""
@@ -45,3 +72,13 @@ class Descent:
 def direction(start: Tensor, end: Tensor, training: LocalTraining) -> Tensor:
     """The update that takes everybody's mean from `start` to the mean of the ends."""
     return (start - end) / training.outer_lr
+
+
+def fine_tuned(
+    options: FineTuning, ue: UeCalculus, params: Tensor, training: LocalTraining, moves: Tensor | None = None
+) -> Tensor:
+    """A model after full-batch steps on the UE's samples, of all of it or of the parameters that move."""
+    if not options.finetune_steps:
+        return params
+    descent = Descent.by(options, options.finetune_lr or training.outer_lr, moves=moves)
+    return descent.walk([ue] * options.finetune_steps, params)[0]

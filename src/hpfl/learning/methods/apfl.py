@@ -19,7 +19,7 @@ from hpfl.learning.objective import LocalTraining, Role
 from hpfl.learning.task import ParameterSpec
 
 
-class _Options(Protocol):
+class _MixtureOptions(Protocol):
     @property
     def alpha(self) -> float: ...
     @property
@@ -32,7 +32,7 @@ class Apfl(BaseMethod):
 
     roles: Sequence[Role] = ("support",)
 
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: _MixtureOptions) -> None:
         self.options = options
 
     def numbers_kept(self, spec: ParameterSpec) -> int:

@@ -10,17 +10,13 @@ from typing import Protocol
 
 from torch import Tensor
 
-from hpfl.learning.local_descent import Descent, direction
-from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
-from hpfl.learning.objective import LocalTraining, Role
-from hpfl.learning.task import ParameterSpec
+from hpfl.learning.local_descent import Descent, Sgd, direction
+from hpfl.learning.method import METHODS, Local, UeCalculus
+from hpfl.learning.methods.own_model import OwnModel
+from hpfl.learning.objective import LocalTraining
 
 
-class _Options(Protocol):
-    @property
-    def momentum(self) -> float: ...
-    @property
-    def weight_decay(self) -> float: ...
+class _SpringOptions(Sgd, Protocol):
     @property
     def penalty(self) -> float: ...
     @property
@@ -28,35 +24,17 @@ class _Options(Protocol):
 
 
 @METHODS.register("ditto", options="hpfl.learning.methods.method_options:DittoOptions", reads=(), epochs=True)
-class Ditto(BaseMethod):
+class Ditto(OwnModel):
     """A personal model beside the shared one, drawn to it by a spring."""
 
-    roles: Sequence[Role] = ("support",)
-
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: _SpringOptions) -> None:
         self.options = options
-
-    def numbers_kept(self, spec: ParameterSpec) -> int:
-        """The personal model."""
-        return spec.num_parameters
-
-    def first_kept(self, params: Tensor, spec: ParameterSpec) -> Tensor:
-        """The one that all begin with."""
-        return params
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """FedAvg's steps for the shared model, as many for the personal one."""
         own = self.options
-        end, loss = Descent(training.outer_lr, own.momentum, own.weight_decay).walk(steps, params)
-        drawn = Descent(
-            own.personal_lr or training.outer_lr,
-            own.momentum,
-            own.weight_decay,
-            pull=lambda point: own.penalty * (point - params),
-        )
+        end, loss = Descent.by(own, training.outer_lr).walk(steps, params)
+        rate = own.personal_lr or training.outer_lr
+        drawn = Descent.by(own, rate, pull=lambda point: own.penalty * (point - params))
         mine, before = drawn.walk(steps, kept)
         return Local(direction(params, end, training), mine, loss, before)
-
-    def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
-        """The personal model."""
-        return kept

@@ -40,11 +40,11 @@ class FedAla(BaseMethod):
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """The weights, then SGD from the mixture."""
-        own, upper = self.options, self._upper(steps[0].spec).to(params.device)
+        upper = self._upper(steps[0].spec).to(params.device)
         mine, weights, learnt = kept[: len(params)], kept[len(params) : -1], kept[-1]
         mixture = _Mixture(params, mine, upper)
         weights = self._weights(steps, mixture, weights, learnt)
-        end, loss = Descent(training.outer_lr, own.momentum, own.weight_decay).walk(steps, mixture.at(weights))
+        end, loss = Descent.by(self.options, training.outer_lr).walk(steps, mixture.at(weights))
         learnt = torch.where((mixture.far != 0).any(), torch.ones_like(learnt), learnt)
         return Local(direction(params, end, training), torch.cat([end, weights, learnt.reshape(1)]), loss, loss)
 

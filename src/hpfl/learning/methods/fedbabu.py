@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from hpfl.learning.heads import in_head
-from hpfl.learning.local_descent import Descent, direction
+from hpfl.learning.local_descent import Descent, direction, fine_tuned
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
 from hpfl.learning.task import ParameterSpec
@@ -32,16 +32,12 @@ class FedBabu(BaseMethod):
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """SGD on the body."""
-        own = self.options
         body = self.travels(steps[0].spec).to(params.device)
-        end, loss = Descent(training.outer_lr, own.momentum, own.weight_decay, moves=body).walk(steps, params)
+        end, loss = Descent.by(self.options, training.outer_lr, moves=body).walk(steps, params)
         return Local(direction(params, end, training), kept, loss, loss)
 
     def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
         """The model after the fine-tuning, of all of it or of a part."""
-        own, head = self.options, in_head(ue.spec, self.options.head).to(params.device)
-        if not own.finetune_steps:
-            return params
-        moves = {"all": None, "body": ~head, "head": head}[own.finetune]
-        descent = Descent(own.finetune_lr or training.outer_lr, own.momentum, own.weight_decay, moves=moves)
-        return descent.walk([ue] * own.finetune_steps, params)[0]
+        head = in_head(ue.spec, self.options.head).to(params.device)
+        moves = {"all": None, "body": ~head, "head": head}[self.options.finetune]
+        return fine_tuned(self.options, ue, params, training, moves)

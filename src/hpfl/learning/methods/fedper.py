@@ -21,7 +21,6 @@ class FedPer(PrivateHead):
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """SGD on both."""
-        own = self.options
         start = self.joined(steps[0].spec, params, kept)
-        end, loss = Descent(training.outer_lr, own.momentum, own.weight_decay).walk(steps, start)
-        return Local(direction(start, end, training), end[self.entries(steps[0].spec)], loss, loss)
+        end, loss = Descent.by(self.options, training.outer_lr).walk(steps, start)
+        return Local(direction(start, end, training), end[self.entries(steps[0].spec).to(end.device)], loss, loss)

@@ -10,16 +10,12 @@ from typing import Protocol
 
 from torch import Tensor
 
-from hpfl.learning.local_descent import Descent, direction
+from hpfl.learning.local_descent import Descent, Sgd, direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
 
 
-class _Options(Protocol):
-    @property
-    def momentum(self) -> float: ...
-    @property
-    def weight_decay(self) -> float: ...
+class _ProxOptions(Sgd, Protocol):
     @property
     def mu(self) -> float: ...
 
@@ -30,12 +26,12 @@ class FedProx(BaseMethod):
 
     roles: Sequence[Role] = ("support",)
 
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: _ProxOptions) -> None:
         self.options = options
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """SGD on the loss with the proximal term."""
         own = self.options
-        near = Descent(training.outer_lr, own.momentum, own.weight_decay, pull=lambda point: own.mu * (point - params))
+        near = Descent.by(own, training.outer_lr, pull=lambda point: own.mu * (point - params))
         end, loss = near.walk(steps, params)
         return Local(direction(params, end, training), kept, loss, loss)

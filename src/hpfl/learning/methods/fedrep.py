@@ -25,8 +25,8 @@ class FedRep(PrivateHead):
         """The head's passes, then one over the body."""
         own, spec = self.options, steps[0].spec
         head = in_head(spec, own.head).to(params.device)
-        sgd = (training.outer_lr, own.momentum, own.weight_decay)
+        rate = training.outer_lr
         start = self.joined(spec, params, kept)
-        fitted, loss = Descent(*sgd, moves=head).walk(list(steps) * own.head_passes, start)
-        end, _ = Descent(*sgd, moves=~head).walk(steps, fitted)
-        return Local(direction(fitted, end, training), end[self.entries(spec)], loss, loss)
+        fitted, loss = Descent.by(own, rate, moves=head).walk(list(steps) * own.head_passes, start)
+        end, _ = Descent.by(own, rate, moves=~head).walk(steps, fitted)
+        return Local(direction(fitted, end, training), end[self.entries(spec).to(end.device)], loss, loss)

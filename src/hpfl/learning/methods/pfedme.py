@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from hpfl.learning.local_descent import direction
-from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
-from hpfl.learning.objective import LocalTraining, Role
-from hpfl.learning.task import ParameterSpec
+from hpfl.learning.method import METHODS, Local, UeCalculus
+from hpfl.learning.methods.own_model import OwnModel
+from hpfl.learning.objective import LocalTraining
 
 
-class _Options(Protocol):
+class _MoreauOptions(Protocol):
     @property
     def penalty(self) -> float: ...
     @property
@@ -33,21 +33,11 @@ class _Options(Protocol):
 
 
 @METHODS.register("pfedme", options="hpfl.learning.methods.method_options:PFedMeOptions", reads=(), epochs=True)
-class PFedMe(BaseMethod):
+class PFedMe(OwnModel):
     """Personal models near the shared one, which moves towards them (Moreau envelopes)."""
 
-    roles: Sequence[Role] = ("support",)
-
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: _MoreauOptions) -> None:
         self.options = options
-
-    def numbers_kept(self, spec: ParameterSpec) -> int:
-        """The personal model."""
-        return spec.num_parameters
-
-    def first_kept(self, params: Tensor, spec: ParameterSpec) -> Tensor:
-        """The one that all begin with."""
-        return params
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """The local model `w_i` moves towards the personal model of each step."""
@@ -60,10 +50,6 @@ class PFedMe(BaseMethod):
             first = loss if first is None else first
         assert first is not None
         return Local(own.server_mix * direction(params, near, training), theta, first, first)
-
-    def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
-        """The personal model."""
-        return kept
 
     def _personal(self, step: UeCalculus, theta: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
         """Some gradient steps towards the personal model near a point, and the loss before them."""

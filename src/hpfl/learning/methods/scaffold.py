@@ -24,7 +24,7 @@ from hpfl.learning.task import ParameterSpec
 CONTROL = "scaffold_control"
 
 
-class _Options(Protocol):
+class _ControlOptions(Protocol):
     @property
     def control(self) -> str: ...
 
@@ -41,7 +41,7 @@ class Scaffold(BaseMethod):
 
     roles: Sequence[Role] = ("support",)
 
-    def __init__(self, *, options: _Options) -> None:
+    def __init__(self, *, options: _ControlOptions) -> None:
         self.options = options
 
     def beside(self, spec: ParameterSpec) -> Mapping[str, tuple[int, ...]]:
