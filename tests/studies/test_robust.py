@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from hpfl.config import fingerprint
 from hpfl.studies import robust
 from hpfl.studies.cases import QUICK
 from hpfl.studies.runner import results, run_parts
@@ -15,13 +14,19 @@ def found(labels, who, attack, rule, accuracy, seed=0, success=None):
     return {"labels": about, "ues": {"personalised_accuracy": values}, "rounds": {"backdoor_success": [None, success]}}
 
 
-def test_every_rule_meets_every_attack_in_every_case_and_no_two_runs_are_one():
-    parts = robust.parts(QUICK, [0, 1])
-    assert len({part.name for part in parts}) == len(parts) == 2 * 2 * 2 * 7 * 8
-    clean = [part for part in parts if part.labels["attack"] == "none"]
-    assert not any(part.config.hostile.on for part in clean)
-    attacked = {fingerprint(part.config) for part in parts if part.labels["attack"] != "none"}
-    assert len(attacked) == len(parts) - len(clean)
+def test_an_attacked_run_differs_from_the_clean_one_by_who_is_hostile_alone():
+    clean, attacked = (robust._part(QUICK, 0, 5, "ues", attack, "krum") for attack in ("none", "ipm"))
+    assert not clean.config.hostile.on
+    assert differing(clean.config, attacked.config) == {"attack": "ipm", "ues": 0.2}
+    assert clean.config.training.edge_combine_options == {"hostile": 2}
+    assert robust._part(QUICK, 0, 5, "edges", "ipm", "krum").config.training.combine_options == {"hostile": 1}
+    assert clean.name != attacked.name
+
+
+def differing(one, other):
+    assert {**one.tree(), "hostile": None} == {**other.tree(), "hostile": None}
+    before, after = one.tree()["hostile"], other.tree()["hostile"]
+    return {key: value for key, value in after.items() if before[key] != value}
 
 
 def test_tables_tell_of_honest_ues_and_of_the_rule_that_keeps_most():
@@ -45,14 +50,9 @@ def test_tables_tell_of_honest_ues_and_of_the_rule_that_keeps_most():
 
 def test_a_part_runs_is_found_again_and_is_drawn(tmp_path):
     wanted = ("none", "mean"), ("backdoor", "mean"), ("backdoor", "median")
-    parts = [
-        part
-        for part in robust.parts(QUICK, [0])
-        if (part.labels["attack"], part.labels["rule"]) in wanted
-        and (part.labels["who"], part.labels["labels_per_ue"]) == ("edges", 5)
-    ]
-    short = [part.config.training.__setattr__("rounds", 2) for part in parts]
-    assert short == [None] * 3
+    parts = [robust._part(QUICK, 0, 5, "edges", attack, rule) for attack, rule in wanted]
+    for part in parts:
+        part.config.training.rounds = 2
     assert run_parts(parts, tmp_path, device="cpu")
     made = robust.tables(results(parts, tmp_path))
     success = {row["rule"]: row["backdoor_success"] for row in made["means"] if row["attack"] == "backdoor"}
