@@ -79,7 +79,6 @@ def accuracy_of_honest(certificates, hostile, *rules):
 
 @pytest.mark.slow
 def test_one_hostile_ue_of_nine_does_little_harm_to_a_median_or_to_clipping(certificates):
-    assert accuracy_of_honest(certificates, [4]) < 0.75
     assert accuracy_of_honest(certificates, [4], "training.edge_combine=median") > 0.88
     assert accuracy_of_honest(certificates, [4], "training.edge_combine=norm-bounding") > 0.88
 
@@ -88,4 +87,4 @@ def test_one_hostile_ue_of_nine_does_little_harm_to_a_median_or_to_clipping(cert
 def test_a_whole_hostile_edge_does_little_harm_to_a_robust_rule_at_the_cloud(certificates):
     edge = [3, 4, 5]
     assert accuracy_of_honest(certificates, edge) < 0.5
-    assert accuracy_of_honest(certificates, edge, "training.combine=median") > 0.85
+    assert accuracy_of_honest(certificates, edge, "training.combine=norm-bounding") > 0.9

@@ -7,7 +7,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, IntArray
 from hpfl.rng import Stream, Streams
 
-Chosen = float | Sequence[int]
+Members = float | Sequence[int]
 """A share, or numbers."""
 
 
@@ -16,14 +16,14 @@ def share_of(count: int, share: float) -> int:
     return int(np.floor(share * count + 0.5))
 
 
-def hostile_edges(chosen: Chosen, num_edges: int, streams: Streams) -> BoolArray:
+def hostile_edges(chosen: Members, num_edges: int, streams: Streams) -> BoolArray:
     """Which edges are hostile, [K]."""
     if not isinstance(chosen, float):
         return _named(chosen, num_edges)
     return _drawn(num_edges, chosen, streams.at("hostile/edges"))
 
 
-def hostile_ues(chosen: Chosen, ues_of_edges: IntArray, streams: Streams) -> BoolArray:
+def hostile_ues(chosen: Members, ues_of_edges: IntArray, streams: Streams) -> BoolArray:
     """Which UEs are hostile, [N]: a share of each cell's as they sit at first, or those named."""
     if not isinstance(chosen, float):
         return _named(chosen, int(ues_of_edges.sum()))

@@ -113,15 +113,7 @@ class Config(Section):
             raise ValueError(
                 f"network.backhaul is false; that needs one edge, not network.edges = {self.network.edges}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _rules_have_enough(self) -> "Config":
         check_rules(self)
-        return self
-
-    @model_validator(mode="after")
-    def _hostile_exist(self) -> "Config":
         check_hostile(self.hostile, self.network.ues_of_edges)
         _check_newcomers(self)
         return self
