@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from hpfl.cli_errors import leave, refuse, reported
-from hpfl.cli_options import SetOption
+from hpfl.cli_options import FormatOption, SetOption, StyleOption
 from hpfl.config import check_key, toml_value
+from hpfl.reporting.looks import drawn_as
 from hpfl.stopping import stopping_after_round
 from hpfl.sweeps.study_file import SweepStudy, flat, is_study, read_study, study_of
 from hpfl.sweeps.sweep_display import SweepDisplay
@@ -69,6 +70,8 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Run nothing; make everything of the runs there are.")
     ] = False,
+    formats: FormatOption = None,
+    style: StyleOption = "screen",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Run every combination of what is varied with several seeds; leave results, tables, figures and a page.
@@ -88,7 +91,8 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     console = Console(quiet=quiet)
     plan = planned(based, folder, keep_stale=keep_stale)
     _announce(plan, console)
-    with SweepDisplay(console=console, quiet=quiet) as display, stopping_after_round(display.note) as stop:
+    display = SweepDisplay(console=console, quiet=quiet)
+    with display, stopping_after_round(display.note) as stop, drawn_as(style, formats or ()):
         result = carry_out(plan, means, display, should_stop=lambda: stop.is_asked)
     _report(result, plan, console)
 

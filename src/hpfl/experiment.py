@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,9 @@ def run_experiment(
     """
     hooks = hooks or Hooks(warn=warned)
     say = hooks.warn or hooks.note
-    heard = _Heard(hooks, watchers, say)
     experiment = resolve(config)
+    named = watchers_of(experiment, None if out is None else Path(out))
+    heard = _Heard(hooks, [*named, *watchers], say)
     chosen = choose_device(device)
 
     def loaded() -> tuple[Experiment, Dataset]:
@@ -162,8 +163,7 @@ def _run(
                 "idle_settings": list(idle),
             }
 
-        named = watchers_of(config, None if store is None else store.out)
-        listeners = _listeners(replace(heard, watchers=[*named, *heard.watchers]), trace)
+        listeners = _listeners(heard, trace)
         recorder = RunRecorder(_subject(config, simulation, facts), store, listeners)
         state = recorder.open(simulation.start, resume=resume)
         if store is not None and resume:
