@@ -82,8 +82,8 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     and under runs/ every run whole. Ctrl-C stops after the round; the same command goes on, also after a kill. Runs
     that are there are not run again, unless what computes them has changed. hpfl watch OUT shows them all.
 
-    A study's file says the same in TOML: base, seeds, targets, baseline, and tables grid (every value with every other),
-    zip (keys that change together), cases (settings by name) and set (in all runs). docs/sweep.md shows one.
+    A study's file says the same in TOML: base, seeds, targets, baseline, and tables grid (every value with every
+    other), zip (keys that change together), cases (settings by name) and set (in all runs). docs/sweep.md shows one.
     """
     given = {"vary": vary, "set": set_, "seeds": seeds, "targets": targets, "baseline": baseline}
     based = _based(source, given)
