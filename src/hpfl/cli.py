@@ -34,16 +34,16 @@ COMMANDS = {
         "Put several runs into one table and one figure.",
         "Example: hpfl compare runs/hpfl runs/shpfl --target 0.9",
     ),
-    "figures": Command(
-        "hpfl.cli_figures:figures_command",
-        "Draw the figures of runs again, in other looks and kinds of file.",
-        "Example: hpfl figures runs/quickstart --style ieee --format pdf",
-    ),
     "sweep": Command(
         "hpfl.cli_sweep:sweep_command",
         "Run every combination of what is varied with several seeds; leave results, tables, figures and a page.",
         "Examples: hpfl sweep quickstart --vary network.bandwidth_hz=1e6,5e6 --vary planning.planner=fastest,random "
         "--seeds 5 --baseline planning.planner=random   or, kept in a file: hpfl sweep study.toml --workers 8",
+    ),
+    "figures": Command(
+        "hpfl.cli_figures:figures_command",
+        "Draw the figures of runs again, in other looks and kinds of file.",
+        "Example: hpfl figures runs/quickstart --style ieee --format pdf",
     ),
     "timeline": Command(
         "hpfl.cli_timeline:timeline_command",

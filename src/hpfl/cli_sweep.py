@@ -11,16 +11,18 @@ from rich.console import Console
 from rich.table import Table
 
 from hpfl.cli_errors import leave, refuse, reported
-from hpfl.cli_options import SetOption
+from hpfl.cli_options import FormatOption, SetOption, StyleOption
 from hpfl.config import check_key, toml_value
+from hpfl.reporting.looks import drawn_as
 from hpfl.stopping import stopping_after_round
 from hpfl.sweeps.study_file import SweepStudy, flat, is_study, read_study, study_of
 from hpfl.sweeps.sweep_display import SweepDisplay
 from hpfl.sweeps.sweep_folder import STUDY, BasedStudy, base_of, home_of
 from hpfl.sweeps.sweep_page import PAGE
 from hpfl.sweeps.sweep_plan import Sweep, planned, usual_folder
-from hpfl.sweeps.sweep_tables import ResultTable, cell_text
+from hpfl.sweeps.sweep_tables import ResultTable
 from hpfl.sweeps.sweeping import Means, SweepResult, carry_out
+from hpfl.sweeps.table_texts import plain_cell
 
 
 @reported
@@ -69,6 +71,8 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Run nothing; make everything of the runs there are.")
     ] = False,
+    formats: FormatOption = None,
+    style: StyleOption = "screen",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Run every combination of what is varied with several seeds; leave results, tables, figures and a page.
@@ -78,8 +82,8 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     and under runs/ every run whole. Ctrl-C stops after the round; the same command goes on, also after a kill. Runs
     that are there are not run again, unless what computes them has changed. hpfl watch OUT shows them all.
 
-    A study's file says the same: base = "quickstart", seeds = 5, targets = [0.9], [grid] with section.key = [values],
-    [zip] for keys that change together, [[cases]] for named settings, [set] for all, baseline = {...}.
+    A study's file says the same in TOML: base, seeds, targets, baseline, and tables grid (every value with every
+    other), zip (keys that change together), cases (settings by name) and set (in all runs). docs/sweep.md shows one.
     """
     given = {"vary": vary, "set": set_, "seeds": seeds, "targets": targets, "baseline": baseline}
     based = _based(source, given)
@@ -88,7 +92,8 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     console = Console(quiet=quiet)
     plan = planned(based, folder, keep_stale=keep_stale)
     _announce(plan, console)
-    with SweepDisplay(console=console, quiet=quiet) as display, stopping_after_round(display.note) as stop:
+    display = SweepDisplay(console=console, quiet=quiet)
+    with display, stopping_after_round(display.note) as stop, drawn_as(style, formats or ()):
         result = carry_out(plan, means, display, should_stop=lambda: stop.is_asked)
     _report(result, plan, console)
 
@@ -208,7 +213,7 @@ DISPENSABLE = (
 
 def shown(table: ResultTable, *, width: int) -> Table:
     """A table for a terminal of some width."""
-    texts = [[cell_text(cell, span=lambda low, high: f"({low} .. {high})") for cell in row] for row in table.rows]
+    texts = [[plain_cell(cell) for cell in row] for row in table.rows]
     need = {name: max(len(name), *(len(row[at]) for row in texts)) + 2 for at, name in enumerate(table.headings)}
     for name in DISPENSABLE:
         if name in need and sum(need.values()) > width:

@@ -51,7 +51,7 @@ def whole(tmp_path_factory):
 
 def test_a_sweep_leaves_everything_that_it_promises(whole):
     assert {path.name for path in whole.iterdir()} == FILES | {"parts", "runs", "figures", ".lock"}
-    assert {path.suffix for path in (whole / "figures").iterdir()} == {".svg", ".png", ".pdf"}
+    assert {path.suffix for path in (whole / "figures").iterdir()} == {".svg", ".pdf"}
     rows = list(csv.DictReader((whole / "results.csv").read_text().splitlines()))
     assert [(row["planning.planner"], row["seed"]) for row in rows] == [
         ("paper", "0"), ("paper", "1"), ("random", "0"), ("random", "1"),

@@ -23,7 +23,7 @@ class LocalEngine:
 
     def __init__(self, workers: int = 0, *, gpus: int = 0) -> None:
         _refuse_missing_gpus(gpus)
-        self.workers, self.gpus = workers or min(os.cpu_count() or 1, MOST_WORKERS), gpus
+        self.workers, self.gpus = workers or usual_workers(), gpus
         self._started: list[WorkerProcess] = []
 
     def __enter__(self) -> "LocalEngine":
@@ -110,6 +110,11 @@ class LocalEngine:
             waiting.appendleft(job)
         else:
             course.ended(job, Outcome(done=False, error=f"{MOST_TRIES} processes died over it; the last {how}"))
+
+
+def usual_workers() -> int:
+    """One for each core, at most eight."""
+    return min(os.cpu_count() or 1, MOST_WORKERS)
 
 
 def _refuse_missing_gpus(asked: int) -> None:
