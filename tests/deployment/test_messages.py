@@ -50,6 +50,26 @@ def test_duplicated_and_reordered_messages_spoil_nothing(certificates, tmp_path,
     assert {fate for _, _, fate in chaos.seen} == {"late", "doubled"}
 
 
+def test_a_sketch_that_crosses_a_second_question_is_not_held_against_its_ue(certificates):
+    """A slow, crowded edge asks again while answers are on their way: each UE answers as often as it was asked."""
+    with Nodes(certificates, "network.edges=1", "planning.max_edges=1", MANY, tiny=True) as nodes:
+        nodes.start_all()
+        nodes.play(1)
+        side = nodes.edges[0].ues.side
+        children = list(side.hub.children.values())
+        until(lambda: side.gathering.held.keys() == {0, 1})
+        before = [child.stream.received_bytes for child in children]
+
+        async def ask():
+            side.ask_again(children)
+
+        nodes.loop.run(ask(), 10)
+        until(lambda: all(child.stream.received_bytes > b for child, b in zip(children, before, strict=True)))
+        assert [child.may_repeat for child in children] == [0, 0]
+        nodes.play(1)
+        assert refused(side.hub) == {}
+
+
 MESSAGES = [
     ("up", "sketch"),
     ("up", "update"),

@@ -10,6 +10,7 @@ from hpfl.deployment.audit import AuditLog
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.rosters import ChildRoster, seats_in
 from hpfl.deployment.settings import SettingsError
+from hpfl.deployment.status import Board
 
 QUICK = {"gather_s": 1.0, "compute_s": 5.0, "deadline_slack_s": 1.0}
 SHAPE = ("network.edges=1", "network.ues_per_edge=3", "planning.max_edges=1", "training.rounds=500")
@@ -76,6 +77,8 @@ def test_a_roster_changes_while_rounds_go_on(fleet, tmp_path, caplog):
     until(lambda: fleet.there == {"ue-0", "ue-77", "ue-2"})
     fleet.play(2)
     assert fleet.delivered() == [0, 1, 2]
+    shown = [row.node for row in Board(fleet.deployment.cloud, edges={"edge-0": 0}, num_ues=3).rows()]
+    assert shown == ["cloud", "edge-0", "ue-0", "ue-77", "ue-2"]  # the cloud knows of the other name
     assert SharedWork(fleet.edge_settings(0)).fingerprint == fingerprint
     assert audit_script.audit(tmp_path / "run")["rounds"] == fleet.state.round
 

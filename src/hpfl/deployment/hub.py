@@ -41,7 +41,7 @@ Ended = tuple[grpc.StatusCode, str]
 class Child:
     """One attached stream and who is at its other end; the `model` it holds, handed to it at `handed_s`.
 
-    It `may_repeat` a sketch that it was asked for again before it came.
+    It `may_repeat` its sketch as often as it was asked for it again.
     """
 
     proven: ProvenChild
@@ -50,7 +50,7 @@ class Child:
     shut_out: bool = False
     refusals: int = 0
     asked_again: bool = False
-    may_repeat: bool = False
+    may_repeat: int = 0
     model: bytes = b""
     handed_s: float = 0.0
 

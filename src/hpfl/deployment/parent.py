@@ -85,7 +85,8 @@ class ParentSide:
         behind: dict[tuple[ModelStep, ...], list[Child]] = {}
         for child in children:
             steps = self.steps.between(child.model, model.tag.base) if child.model else ()
-            child.asked_again, child.handed_s = child.asked_again or bool(steps), asyncio.get_running_loop().time()
+            child.asked_again, child.may_repeat = child.asked_again or bool(steps), 0
+            child.handed_s = asyncio.get_running_loop().time()
             behind.setdefault(steps, []).append(child)
         for steps, some in behind.items():
             frames = step_frames(model.tag, steps) if steps else model.frames(pb.TRAIN)
@@ -100,7 +101,7 @@ class ParentSide:
         """Ask those who owe a sketch for it; a child that has not got the model says so."""
         assert self.gathering.tag is not None
         for child in children:
-            child.asked_again = True
+            child.asked_again, child.may_repeat = True, child.may_repeat + 1
         frame = encode(self.gathering.tag.by(self.name), request=pb.Request())
         self.hub.send_all([frame], children, at_once=self.at_once)
 
@@ -224,8 +225,8 @@ class ParentSide:
         match kind:
             case "sketch":
                 check_speaker(tag, name=child.name, run=self.run)
-                if child.may_repeat and self.gathering.holds(child.number, tag):  # its answer to a second question
-                    child.may_repeat = False
+                if child.may_repeat and self.gathering.holds(child.number, tag):  # the question and it have crossed
+                    child.may_repeat -= 1
                     return
                 if child.number not in self.gathering.vacant:  # it has waited itself
                     self.sketches.heard(child.number)
@@ -233,8 +234,7 @@ class ParentSide:
                 with struck(self.attendance, child.number, self.gathering.changed):
                     sketch = believed(self._ways.checked, child, frame.sketch, self.learnt)
                 self.gathering.take(child.number, Held(tag, sketch))
-                child.may_repeat, child.asked_again = child.asked_again, False
-                child.model = model_of(tag) or child.model
+                child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
                 allowed = self._ways.reports_on(child.number)
                 self.evaluating.take(tag, child.number, frame.figures, allowed=allowed)
