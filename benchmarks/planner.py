@@ -94,8 +94,8 @@ def charged(problem: RoundProblem) -> RoundProblem:
         step_bits=bits,
         message_bits=bits,
     )
-    usual = (0.0, 1e-3, 0.3, 20.0)
-    menu = Codings(ue_bits=bits, edge_bits=bits, noise=np.outer(np.ones(K), usual), usual=usual)
+    usual, delays = (0.0, 1e-3, 0.3, 20.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0, 1.6, 3.8, 8.0)
+    menu = Codings(ue_bits=bits, edge_bits=bits, noise=np.outer(np.ones(K), usual), usual=usual, delays=delays)
     return replace(problem, downlink=down, codings=menu)
 
 

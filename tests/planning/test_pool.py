@@ -28,22 +28,27 @@ def ways_of(problem, noises=USUAL):
     ]
 
 
-def chosen(problem, learned, **more):
-    return best_choice(ways_of(problem), np.arange(problem.num_edges), learned, **more)
+def chosen(problem, learned, noises=USUAL, **more):
+    return best_choice(ways_of(problem, noises), np.arange(problem.num_edges), learned, **more)
 
 
 @pytest.mark.parametrize("size", [3, EDGES])
 def test_noise_of_coding_costs_what_it_takes_from_a_step_on_a_quadratic(size):
-    """One step with the whole gradient in every update: `q/2 |w|^2` falls by `<g, p> - q/2 |p|^2`."""
-    draw, q, up, down = np.random.default_rng(size), 0.4, 2.0, 0.5
-    g = draw.normal(size=WIDTH)
+    """One step with the whole gradient in every update, on a loss that is an eighth as steep in all other directions.
+
+    The loss falls by `<g, p> - q/2 (|p along g|^2 + |p beside g|^2 / 8)`.
+    """
+    draw, q, up, down, width = np.random.default_rng(size), 0.4, 16.0, 4.0, 300
+    g = draw.normal(size=width)
     square = g @ g
     expected, step = gain(known(0.0, q), np.array([float(size)]), EDGES, noise=up, step_noise=down)
-    noises = np.sqrt(up * square / WIDTH) * draw.normal(size=(40_000, size, WIDTH))
+    noises = np.sqrt(up * square / width) * draw.normal(size=(2000, size, width))
     mean = g + noises.mean(axis=1)
-    coded = mean + np.sqrt(down * (mean**2).sum(axis=1, keepdims=True) / WIDTH) * draw.normal(size=mean.shape)
+    coded = mean + np.sqrt(down * (mean**2).sum(axis=1, keepdims=True) / width) * draw.normal(size=mean.shape)
     p = step * coded
-    assert ((p @ g - 0.5 * q * (p**2).sum(axis=1)) / square).mean() == pytest.approx(expected[0], rel=0.02)
+    along = (p @ g) ** 2 / square
+    bent = along + ((p**2).sum(axis=1) - along) / 8
+    assert ((p @ g - 0.5 * q * bent) / square).mean() == pytest.approx(expected[0], rel=0.03)
 
 
 def test_a_pool_that_stays_loses_what_a_step_of_all_edges_would_gain_where_it_settles():
@@ -94,16 +99,13 @@ def all_rates(problem, learned, sizes, price):
     price=st.sampled_from([0.0, 5.0]),
     spectrum=st.sampled_from(["fixed", "phased"]),
 )
-def test_the_largest_pool_within_an_eighth_of_the_greatest_rate_is_chosen(seed, spread, curvature, price, spectrum):
+def test_the_greatest_rate_is_chosen(seed, spread, curvature, price, spectrum):
     problem, learned = charged_network(seed, K=5, ues=2, spectrum=spectrum), known(spread, curvature)
     rates = all_rates(problem, learned, range(2, 6), price)
     choice = chosen(problem, learned, seconds_per_joule=price)
     rate, step = rates[choice.way.entry, choice.down.entry, choice.size]
     best = max(rate for rate, _ in rates.values())
-    own = max(rate for (_, _, size), (rate, _) in rates.items() if size == choice.size)
-    assert rate >= own - 1e-3 * abs(own)
-    assert rate >= 0.874 * best if best > 0 else rate >= best - 1e-3 * abs(best)
-    assert all(rate <= 0.876 * best for (_, _, size), (rate, _) in rates.items() if size > choice.size and best > 0)
+    assert rate >= best - 1e-3 * abs(best)
     assert choice.step == pytest.approx(step)
 
 
@@ -116,7 +118,8 @@ def test_pools_grow_with_what_edges_differ():
 
 def test_more_bits_travel_where_noise_costs_more():
     problem = charged_network(2)
-    bits = [SHARES[chosen(problem, known(1.0, q)).way.entry] for q in (0.001, 0.05, 0.5, 1.0)]
+    loud = [8 * noise for noise in USUAL]
+    bits = [SHARES[chosen(problem, known(1.0, q), loud).way.entry] for q in (0.001, 0.05, 0.5, 1.0)]
     assert bits == sorted(bits)
     assert bits[0] < bits[-1]
 
@@ -171,11 +174,11 @@ def delayed(problem, delays):
 
 
 def test_fewer_bits_win_while_their_delay_is_short():
-    """A coding whose bits take a twentieth of the time is worth it, until it delays too long."""
+    """Uploads that take a fraction of the time are worth it, until they delay too long."""
     problem = charged_network(2)
     entries = [
         best_choice(delayed(problem, (0.0, 0.0, 0.0, delay)), np.arange(12), known()).way.entry
-        for delay in (0.0, 4.0, 40.0, 4000.0)
+        for delay in (0.0, 0.5, 40.0, 4000.0)
     ]
     assert entries[:2] == [3, 3]
     assert entries[-1] < 3

@@ -59,7 +59,7 @@ class UplinkStep(Protocol):
         return None
 
     def delay(self, numbers: Tensor) -> Tensor | None:
-        """Rounds by which what it feeds back comes later, [u], for rows that are the same every round; None: unknown."""
+        """Rounds by which rows that are the same every round come later, [u], where it feeds back; None: unknown."""
         return None
 
 

@@ -88,9 +88,7 @@ def _ways(problem: RoundProblem, memory: Memory, learned: Learned) -> list[Coded
     ways = []
     for entry, (usual, delay) in enumerate(zip(menu.usual, delays, strict=True)):
         noise = usual if known is None or learned.signal <= 0 else known[entry] / learned.signal
-        ways.append(
-            Coded(entry=entry, problem=problem.coded(entry), noise=noise, step_noise=usual, delay=delay)
-        )
+        ways.append(Coded(entry=entry, problem=problem.coded(entry), noise=noise, step_noise=usual, delay=delay))
     return ways
 
 

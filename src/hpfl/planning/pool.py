@@ -3,10 +3,11 @@
 A pool of `n` of `K` edges that is called round after round leaves out `b = m - g` again and again. Its errors add up
 until the curvature holds them. There the pool is content while `|b|^2` is left of the gradient, so that a step `s` of
 all edges would gain `s |b|^2`: that is what staying costs a round. (A pool that changes errs anew each time, but in the
-same steep directions, in which `beta L` is about 1 all along.) Noise of coding is drawn anew, in all directions alike,
-and costs `(q/2) s^2` of its square. So in units of `|g|^2`
+same steep directions, in which `beta L` is about 1 all along.) Noise of coding is drawn anew, in all directions alike.
+Most of these are flat: it costs an eighth of what a move along the gradient does, `(q/16) s^2` of its square. So in
+units of `|g|^2`
 
-    gain(n) = s - (q/2) s^2 (1 + v/n + w (1 + nu (1/n - 1/K) + v/n)) - s nu (1/n - 1/K)
+    gain(n) = s - (q/2) s^2 (1 + (v/n + w (1 + nu (1/n - 1/K) + v/n)) / 8) - s nu (1/n - 1/K)
 
 with `nu = sigma^2 / |g|^2`, `v` the variance, over `|g|^2`, that coding adds to one edge's update, and `w` that which
 the cloud's coding adds to a step, over its square. What it takes is the round's uploads and its broadcast to the pool.
@@ -32,9 +33,9 @@ from hpfl.planning.problem import RoundProblem
 _MOST_SIZES = 8
 _GUESS = Learned(signal=1.0, spread=4.0, curvature=0.25)  # before anything has arrived
 _WORTH_CHANGING = 1.1
-_HORIZON = 16.0  # H: rounds for which a choice is made
+_HORIZON = 6.0  # H: rounds for which a choice is made
+_FLATTER = 0.125  # of the curvature along moves, that in directions of noise
 _WIDER = 4.0  # times as many numbers as one message has that hold a mean of messages together
-_NEARLY = 0.875
 
 RatePlace = tuple[int, int, int]
 """Entries of the menu for uploads and the step, and the number of a size."""
@@ -79,9 +80,8 @@ def best_choice(
 ) -> PoolChoice:
     """The choice of the greatest rate; `order` are the edges that may be called, quickest first.
 
-    Of pools within an eighth of it the largest is taken: what is known of the spread is known of a few. A pool of a
-    `size` that it had only grows, as the noise between edges does over the signal when the model improves; and only
-    where that promises a tenth more, for what the pool knows others have to be told.
+    A pool of a `size` that it had only grows, as the noise between edges does over the signal when the model improves;
+    and only where that promises a tenth more, for what the pool knows others have to be told.
     """
     sizes = _sizes(order.size, size)
     pools = _Pools(ways=ways, sizes=sizes, sets=_first(order, sizes, ways[0].problem.num_edges))
@@ -89,8 +89,6 @@ def best_choice(
     price_s = pools.price_s(seconds_per_joule)
     rates = partial(_rates, gains, pools.told_s() + price_s[:, None])
     place, best, uploads = _greatest(rates, pools.uploads(), sizes >= size)
-    if learned.signal > 0:
-        place, uploads = _largest(rates, uploads, sizes, place, _NEARLY * best)
     if size in sizes:
         held, at_least, _ = _greatest(rates, uploads, sizes == size)
         place = held if best <= _WORTH_CHANGING * at_least else place
@@ -107,7 +105,7 @@ def gain(
     suit the mean of all edges.
     """
     left_out = (known.noise_scale or 0.0) * (1.0 / sizes - 1.0 / num_edges)
-    added = noise / sizes + step_noise * (1.0 + left_out + noise / sizes)
+    added = _FLATTER * (noise / sizes + step_noise * (1.0 + left_out + noise / sizes))
     step, q = known.longest(added), min(known.curvature, 1.0)
     return np.asarray(step - 0.5 * q * step**2 * (1.0 + added) - step * left_out), step
 
@@ -142,17 +140,6 @@ def _greatest(
         if uploads.known[up, column]:
             return (up, down, column), float(found[up, down, column]), uploads
         uploads = uploads.but(up, column)
-
-
-def _largest(
-    rates: Callable[[FloatArray], FloatArray], uploads: _Uploads, sizes: IntArray, place: RatePlace, least: float
-) -> tuple[RatePlace, _Uploads]:
-    """The place of the largest pool with at least this rate, from one that has it on, and the seconds known by then."""
-    for column in range(sizes.size - 1, place[2], -1):
-        found, rate, uploads = _greatest(rates, uploads, sizes == sizes[column])
-        if rate >= least > 0:
-            return found, uploads
-    return place, uploads
 
 
 def _rates(gains: FloatArray, beside_s: FloatArray, uploads_s: FloatArray) -> FloatArray:

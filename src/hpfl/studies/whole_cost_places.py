@@ -93,7 +93,7 @@ _MNIST = CostPlace(
     limits=Limits(development_s=8.0, fixed_s=4.0, longest_s=40.0, published_s=600.0),
     rounds=150,
     long_rounds=600,
-    seconds_per_joule=0.1,
+    seconds_per_joule=0.3,
 )
 _CIFAR10 = CostPlace(
     data="cifar10",

@@ -51,7 +51,7 @@ _TURNS = 64  # of an iteration that mostly ends within ten
 
 
 def _threshold(sizes: Tensor, k: int) -> Tensor:
-    """`theta` [u, 1] with `sum_j min(1, sizes_j / theta) = k`: it falls from the mean's as those above it are counted."""
+    """`theta` [u, 1] with `sum_j min(1, sizes_j / theta) = k`; it falls as those above it are counted."""
     theta = sizes.sum(1, keepdim=True) / k
     for _ in range(_TURNS):
         above = sizes >= theta
