@@ -9,7 +9,7 @@ from typing import Any
 
 from hpfl.options import Options, option
 from hpfl.registry import part
-from hpfl.trackers.tracking import Row, Tracker, flat_settings, name_of
+from hpfl.trackers.tracking import RoundFigures, Tracker, flat_settings, name_of
 from hpfl.training.watching import Run, RunResult
 
 _STATUS = {"completed": "FINISHED", "stopped": "KILLED", "diverged": "FAILED", "failed": "FAILED"}
@@ -75,7 +75,7 @@ class Mlflow(Tracker):
             self._client.log_batch(run_id, params=settings[begin : begin + _MOST_PARAMETERS])
         return run_id
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[RoundFigures]) -> None:
         """All metrics of these rounds; a round's number is their step."""
         from mlflow.entities import Metric
 

@@ -7,7 +7,7 @@ from typing import Any
 from hpfl.config import to_toml
 from hpfl.options import Options, option
 from hpfl.registry import part
-from hpfl.trackers.tracking import Row, Tracker, name_of
+from hpfl.trackers.tracking import RoundFigures, Tracker, name_of
 from hpfl.training.watching import Run, RunResult
 
 
@@ -46,7 +46,7 @@ class TensorBoard(Tracker):
             raise ValueError("a run without a folder has nowhere to keep event files; option folder says where")
         return run.folder.resolve() / "tensorboard"
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[RoundFigures]) -> None:
         """One point per figure and round."""
         for number, figures in rows:
             for name, value in figures.items():

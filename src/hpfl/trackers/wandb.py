@@ -7,7 +7,7 @@ from typing import Any
 
 from hpfl.options import Options, option
 from hpfl.registry import part
-from hpfl.trackers.tracking import Row, Tracker, name_of, scalars, settings_of
+from hpfl.trackers.tracking import RoundFigures, Tracker, name_of, scalars, settings_of
 from hpfl.training.watching import Run, RunResult
 
 
@@ -52,7 +52,7 @@ class Wandb(Tracker):
         )
         return str(self._run.id)
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[RoundFigures]) -> None:
         """One step per round."""
         for number, figures in rows:
             self._run.log(figures, step=number)
