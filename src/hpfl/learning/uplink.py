@@ -209,7 +209,7 @@ class Uplink:
         kept = updates.new_zeros(len(updates), self.numbers_kept(updates.shape[1]))
         left = self.variance(updates, kept, draws)
         whole = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).square()
-        return left / (whole - left).clamp(min=torch.finfo(torch.float64).tiny)
+        return torch.div(left, (whole - left).clamp(min=torch.finfo(torch.float64).tiny))
 
     def num_bytes(self, n: int, dtype: torch.dtype = torch.float32) -> int:
         """Bytes of a message with an update of `n` numbers of a type."""
