@@ -193,24 +193,6 @@ class Uplink:
             total += own
         return total
 
-    def delay(self, updates: Tensor, draws: Draws) -> Tensor:
-        """Rounds by which updates [u, n] arrive later, in the mean over their squares, [u] in float64.
-
-        0 where nothing is fed back. A step that does not know has a delay of `1 / delta - 1`, with `delta` the share
-        of the squares that one trial hands on: what is left of a sum to which 1 is added and of which `delta` is taken.
-        """
-        for link in self._links(updates.shape[1]):
-            if link.feeds_back:
-                known = link.step.delay(updates) if hasattr(link.step, "delay") else None
-                return self._tried_delay(updates, draws) if known is None else known.to(torch.float64)
-        return torch.zeros(len(updates), dtype=torch.float64, device=updates.device)
-
-    def _tried_delay(self, updates: Tensor, draws: Draws) -> Tensor:
-        kept = updates.new_zeros(len(updates), self.numbers_kept(updates.shape[1]))
-        left = self.variance(updates, kept, draws)
-        whole = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).square()
-        return left / (whole - left).clamp(min=torch.finfo(torch.float64).tiny)
-
     def num_bytes(self, n: int, dtype: torch.dtype = torch.float32) -> int:
         """Bytes of a message with an update of `n` numbers of a type."""
         return num_bytes([link.side for link in self._links(n)], self._left(n), dtype)

@@ -19,6 +19,7 @@ import torch
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.learning import Draws, Uplink
 from hpfl.learning.coding import BY_EDGE, Travelling
+from hpfl.learning.delays import delay
 from hpfl.learning.engine import shares_of
 from hpfl.learning.method import num_travelling
 from hpfl.learning.sending import Sending
@@ -80,7 +81,7 @@ class Foretold:
         n = num_travelling(sending.method, sending.spec)
         draws = Draws(self.streams, 0, np.zeros(1, np.int64), torch.device("cpu"), "codec/usual")
         cubes = draws.normal(n).to(torch.float64) ** 3
-        return tuple(float(chain.delay(cubes, draws)[0]) for chain in self.chains)
+        return tuple(float(delay(chain, cubes, draws)[0]) for chain in self.chains)
 
     @property
     def _random(self) -> BoolArray:
