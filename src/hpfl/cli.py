@@ -40,6 +40,11 @@ COMMANDS = {
         "Examples: hpfl sweep quickstart --vary network.bandwidth_hz=1e6,5e6 --vary planning.planner=fastest,random "
         "--seeds 5 --baseline planning.planner=random   or, kept in a file: hpfl sweep study.toml --workers 8",
     ),
+    "figures": Command(
+        "hpfl.cli_figures:figures_command",
+        "Draw the figures of runs again, in other looks and kinds of file.",
+        "Example: hpfl figures runs/quickstart --style ieee --format pdf",
+    ),
     "timeline": Command(
         "hpfl.cli_timeline:timeline_command",
         "Draw a run's timeline: every phase of every edge, and when the cloud aggregated.",

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from hpfl.cli_errors import refuse, reported
+from hpfl.cli_options import FormatOption, StyleOption, figure_paths
 from hpfl.reporting.compare import compare_command_output
-from hpfl.reporting.style import refuse_unknown_kind
+from hpfl.reporting.looks import drawn_as
 from hpfl.reporting.targets import LOSS, Target
 
 
@@ -26,15 +27,26 @@ def compare_command(
         float | None,
         typer.Option(help="Personalised test loss to time instead, as in regression.", show_default=False),
     ] = None,
-    figure: Annotated[Path, typer.Option(help="Where to draw, .png, .svg or .pdf.")] = Path("compare.png"),
+    figure: Annotated[
+        Path | None, typer.Option(help="Where to draw, .png, .svg or .pdf.", show_default="compare.png")
+    ] = None,
+    formats: FormatOption = None,
+    style: StyleOption = "screen",
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the table here too, one row per group, for pandas and spreadsheets.", show_default=False
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per row, with its runs inside, instead of a table.")
     ] = False,
 ) -> None:
     """Put several runs into one table and one figure.
 
-    Runs whose configurations differ in the seed alone are one row and one line: means over the seeds, with 95 %
-    intervals. Ratios are taken seed by seed where seeds are shared.
+    Runs whose configurations differ in the seed alone are one group, one row and one line: means over the seeds, with
+    95 % intervals. Ratios are taken seed by seed, over the seeds that two groups share; where they share none there is
+    no ratio. `hpfl compare runs/*` takes all runs of a folder; thirty runs of five planners are five lines.
     """
     if target is not None and not 0 < target <= 1:
         refuse(f"--target is {target:g}; it should be greater than 0 and at most 1, as 0.93 for 93 %")
@@ -43,5 +55,6 @@ def compare_command(
     if target is not None and target_loss is not None:
         refuse("--target is an accuracy and --target-loss a loss; wanted one of them")
     wanted = Target(target_loss, LOSS) if target_loss is not None else None if target is None else Target(target)
-    refuse_unknown_kind(figure)
-    compare_command_output(folders, target=wanted, figure=figure, as_json=as_json)
+    figures = figure_paths(figure, Path("compare.png"), formats, option="--figure")
+    with drawn_as(style):
+        compare_command_output(folders, target=wanted, figures=figures, csv=csv, as_json=as_json)

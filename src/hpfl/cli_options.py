@@ -1,10 +1,14 @@
 """Arguments and options that several commands take."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hpfl.cli_errors import refuse
 from hpfl.config import SYSTEMS
+from hpfl.reporting.looks import KINDS, LOOKS
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="PRESET_OR_FILE", help="A preset (`hpfl presets`) or a TOML file.")
@@ -24,3 +28,53 @@ AddressOption = Annotated[
         show_default="RAY_ADDRESS; else one is started on this machine",
     ),
 ]
+
+
+def _known_formats(given: list[str] | None) -> list[str] | None:
+    for kind in given or ():
+        if f".{kind}" not in KINDS:
+            refuse(f"--format is {kind!r}; there are {', '.join(suffix.lstrip('.') for suffix in KINDS)}")
+    return given
+
+
+def _known_style(given: str) -> str:
+    if given not in LOOKS:
+        refuse(f"--style is {given!r}; there are {', '.join(LOOKS)}")
+    return given
+
+
+FormatOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--format",
+        metavar="png|svg|pdf",
+        callback=_known_formats,
+        help="Kind of file of figures; may be repeated, as in --format pdf --format svg.",
+        show_default=False,
+    ),
+]
+StyleOption = Annotated[
+    str,
+    typer.Option(
+        "--style",
+        metavar="|".join(LOOKS),
+        callback=_known_style,
+        help="How figures look: for a screen, or for one (ieee, 3.5 in) or two (ieee-wide, 7.16 in) columns of a paper, "
+        "with text of 8 points, no headline, embedded fonts, and lines that are told apart without colour.",
+    ),
+]
+
+
+def figure_paths(given: Path | None, usual: Path, formats: Sequence[str] | None, *, option: str) -> list[Path]:
+    """Where one figure goes: where the option said, of the kind it ends in; or of every format, with no ending said."""
+    from hpfl.reporting.style import refuse_unknown_kind
+
+    if not formats:
+        refuse_unknown_kind(given or usual)
+        return [given or usual]
+    if given is not None and given.suffix.lower() in KINDS:
+        refuse(
+            f"{option} {given} ends in {given.suffix}, and --format says {' and '.join(formats)}; leave out one of them"
+        )
+    stem = given or usual.with_suffix("")
+    return [stem.with_name(f"{stem.name}.{kind}") for kind in dict.fromkeys(formats)]

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from hpfl.cli_errors import refuse, reported
+from hpfl.cli_options import FormatOption, StyleOption
+from hpfl.reporting.looks import drawn_as
 from hpfl.reporting.style import FiguresUnavailableError
 from hpfl.stopping import stopping_after_round
 from hpfl.studies.altered import altered
@@ -62,13 +64,16 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Make tables, figures and page of the runs that are there.")
     ] = False,
+    formats: FormatOption = None,
+    style: StyleOption = "screen",
 ) -> None:
     """Run the sweeps behind figures of the paper, draw them, judge its claims, and write one page: OUT/index.html.
 
     Figures 3 to 11 are the paper's; planner-gap, clocks, orders (of the gradient), fairness, sensitivity,
     time-to-accuracy, own-step, adaptation and whole-cost go beyond it. Runs that are done are skipped, so an
     interrupted study goes on where it stopped, and folders of runs made on several machines merge by copying them
-    together. The page tells of other studies too that are complete in OUT.
+    together. The page tells of other studies too that are complete in OUT. Its figures are SVG and PNG for a screen;
+    --format and --style add others, those of a style in a folder of its name: OUT/STUDY/ieee.
     """
     scale = QUICK if quick else FULL
     wanted = [altered(study, set_ or ()) for study in _chosen(names)]
@@ -82,7 +87,8 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
 
     complete = no_run or _run(known, folder, device=device, workers=workers, data_dir=data_dir)
     command = ["hpfl", "reproduce", *names, *_said(quick, seeds, first_seed, set_ or ())]
-    _report(wanted, scale, every, folder, shlex.join(command))
+    with drawn_as(style, formats or ()):
+        _report(wanted, scale, every, folder, shlex.join(command))
     if not complete:
         raise typer.Exit(130)
 

@@ -10,13 +10,14 @@ from rich.console import Console
 
 from hpfl.cli_errors import reported
 from hpfl.cli_folders import home, own_folder, to_resume, unused
-from hpfl.cli_options import AddressOption, SetOption, SourceArgument, SystemOption
+from hpfl.cli_options import AddressOption, FormatOption, SetOption, SourceArgument, StyleOption, SystemOption
 from hpfl.cli_running import run_with_display
 from hpfl.cli_watching import watched
 from hpfl.config import Config, load
-from hpfl.experiment import spread_by
 from hpfl.reporting.config_file import refuse_changed
 from hpfl.reporting.formats import final_quality
+from hpfl.reporting.looks import drawn_as
+from hpfl.spreading import spread_by
 from hpfl.training.watching import RunResult
 
 WorkersOption = Annotated[
@@ -62,12 +63,14 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     watch: Annotated[
         bool, typer.Option("--watch", help="Show the run in a browser while it goes on; see hpfl watch.")
     ] = False,
+    formats: FormatOption = None,
+    style: StyleOption = "screen",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Train over a simulated mobile edge network and write the results to a folder.
 
     Leaves rounds.jsonl (one line per round), summary.json, config.toml, model.safetensors, ues.csv and figures/.
-    Ctrl-C stops after the round and loses nothing.
+    Ctrl-C stops after the round and loses nothing. `hpfl figures DIR` draws the figures again, in other looks.
     """
     if resume and own_folder(source) is not None:
         refuse_changed(Path(source))
@@ -77,7 +80,8 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     )
     how: dict[str, Any] = {"resume": resume, "force": force, "device": device, "data_dir": data_dir, "quiet": quiet}
     with _folder(source, system, out, config, how) as folder, watched(folder, wanted=watch):
-        result = run_with_display(config, folder, spread=spread, **how)
+        with drawn_as(style, formats or ()):
+            result = run_with_display(config, folder, spread=spread, **how)
         if not quiet:
             _closing_words(config, result, folder)
         if not result.completed:

@@ -14,7 +14,9 @@ from rich.table import Table
 
 from hpfl import atomic
 from hpfl.cli_errors import refuse, reported
+from hpfl.cli_options import FormatOption, StyleOption
 from hpfl.reporting.console import download_progress
+from hpfl.reporting.looks import drawn_as
 from hpfl.reporting.store import plain, writing
 from hpfl.reporting.style import FiguresUnavailableError
 from hpfl.reporting.table import csv_text
@@ -34,7 +36,7 @@ _NAMES = {
 
 
 @reported
-def theory_command(
+def theory_command(  # noqa: PLR0917  every option is passed by name
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a simulated run, finished or stopped.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="RUN")] = None,
     points: Annotated[int, typer.Option(help="Rounds at which the constants are estimated.", min=2)] = 12,
@@ -43,12 +45,14 @@ def theory_command(
     data_dir: Annotated[
         Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
     ] = None,
+    formats: FormatOption = None,
+    style: StyleOption = "screen",
     as_json: Annotated[bool, typer.Option("--json", help="Print theory.json instead of tables.")] = False,
 ) -> None:
     """Check the paper's assumptions and Theorem 1 along a run, which is played again from its configuration.
 
-    Leaves theory.csv (one row per round), theory.json, theory.png and theory.svg. Ctrl-C stops after the round and
-    tells of the rounds until then.
+    Leaves theory.csv (one row per round), theory.json, theory.png and theory.svg, or the kinds that --format says.
+    Ctrl-C stops after the round and tells of the rounds until then.
     """
     options = theory.TheorySettings(points=points, ues=ues, device=device, data_dir=data_dir)
     rounds = len(read_run(run).records)
@@ -63,7 +67,8 @@ def theory_command(
     atomic.write_text(folder / "theory.csv", csv_text(table(findings)))
     atomic.write_text(folder / "theory.json", json.dumps(found, indent=2, allow_nan=False) + "\n")
     try:
-        draw(findings, folder)
+        with drawn_as(style, formats or ()):
+            draw(findings, folder)
     except FiguresUnavailableError as error:
         Console(stderr=True).print(str(error))
     if as_json:

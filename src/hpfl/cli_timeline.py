@@ -7,8 +7,10 @@ import typer
 from rich.console import Console
 
 from hpfl.cli_errors import refuse, reported
+from hpfl.cli_options import FormatOption, StyleOption, figure_paths
 from hpfl.reporting.gantt import draw_timeline
-from hpfl.reporting.style import FiguresUnavailableError, refuse_unknown_kind
+from hpfl.reporting.looks import drawn_as
+from hpfl.reporting.style import FiguresUnavailableError
 
 
 @reported
@@ -20,15 +22,19 @@ def timeline_command(
     rounds: Annotated[
         str | None, typer.Option(metavar="FIRST:LAST", help="Only these rounds, e.g. 1:10.", show_default="all")
     ] = None,
+    formats: FormatOption = None,
+    style: StyleOption = "screen",
 ) -> None:
     """Draw a run's timeline: every phase of every edge, and when the cloud aggregated."""
-    target = out or folder / "figures" / "timeline.png"
-    refuse_unknown_kind(target)
-    try:
-        drawn = draw_timeline(folder, target, None if rounds is None else _span(rounds))
-    except FiguresUnavailableError as error:
-        refuse(str(error))
-    Console().print(f"Drawn {drawn}", soft_wrap=True)
+    paths = figure_paths(out, folder / "figures" / "timeline.png", formats, option="--out")
+    span = None if rounds is None else _span(rounds)
+    for path in paths:
+        with drawn_as(style):
+            try:
+                drawn = draw_timeline(folder, path, span)
+            except FiguresUnavailableError as error:
+                refuse(str(error))
+        Console().print(f"Drawn {drawn}", soft_wrap=True)
 
 
 def _span(text: str) -> tuple[int, int]:

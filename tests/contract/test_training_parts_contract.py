@@ -1,12 +1,15 @@
 """The law of every clock and watcher."""
 
 import itertools
+import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
+from hpfl.config import ConfigError
 from hpfl.training.clock import CLOCKS
 from hpfl.training.loop import play_round
 from hpfl.training.watching import WATCHERS
@@ -34,6 +37,10 @@ def test_time_goes_on_edges_arrive_and_a_run_repeats(name):
     assert torch.equal(state.params, again.params)
 
 
-def test_a_watcher_needs_no_folder():
-    for name in WATCHERS.names():
+@pytest.mark.parametrize("name", WATCHERS.names())
+def test_a_watcher_needs_no_folder_and_one_that_lacks_its_package_names_the_extra(name):
+    if find_spec(getattr(WATCHERS.part(name).made, "package", "hpfl")) is not None:
         assert WATCHERS.get(name)(None) is not None
+        return
+    with pytest.raises(ConfigError, match=re.escape(f"pip install 'hpfl[{name}]'")):
+        WATCHERS.get(name)(None)

@@ -171,7 +171,7 @@ def test_the_command_prints_rows_or_a_table_and_draws(tmp_path: Path, as_json: b
     folders = [folder_of(tmp_path / name, history(RISING, latency_s=s)) for name, s in (("a", 1.0), ("b", 2.0))]
     file = io.StringIO()
     figure = tmp_path / "compare.png"
-    compare_command_output(folders, target=Target(0.5), figure=figure, as_json=as_json, console=Console(file=file))
+    compare_command_output(folders, target=Target(0.5), figures=[figure], as_json=as_json, console=Console(file=file))
     assert figure.stat().st_size > 10_000
     if as_json:
         rows = [json.loads(line) for line in file.getvalue().splitlines()]

@@ -11,9 +11,11 @@ from hpfl.reporting.compare import compare_views
 from hpfl.reporting.compare_figure import compare_figure, course
 from hpfl.reporting.figures import draw_run, running_median, waiting_rounds
 from hpfl.reporting.groups import Group
+from hpfl.reporting.labels import spread
+from hpfl.reporting.looks import drawn_as
 from hpfl.reporting.runs import RunView
 from hpfl.reporting.store import OutputError
-from hpfl.reporting.style import FiguresUnavailableError, drawing, save, spread, time_unit
+from hpfl.reporting.style import FiguresUnavailableError, drawing, save, time_unit
 from hpfl.reporting.table import csv_text
 
 RISING = [0.1 * n for n in range(1, 10)]
@@ -32,6 +34,11 @@ def compared(runs: list[RunView], path: Path) -> Path:
     return compare_figure(comparison.groups, comparison.ways, path, target=comparison.target)
 
 
+def both(folder: Path) -> list[Path]:
+    with drawn_as(kinds=("png", "svg")):
+        return draw_run(folder)
+
+
 def test_a_run_is_drawn_in_four_pictures(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "run", history(RISING, every=3))
     accuracy = np.linspace(0.5, 1, 40)
@@ -43,8 +50,8 @@ def test_a_run_is_drawn_in_four_pictures(tmp_path: Path) -> None:
 
 def test_the_same_records_give_the_same_picture(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "run", history(RISING))
-    first = {path.name: path.read_bytes() for path in draw_run(folder, kinds=("png", "svg"))}
-    again = {path.name: path.read_bytes() for path in draw_run(folder, kinds=("png", "svg"))}
+    first = {path.name: path.read_bytes() for path in both(folder)}
+    again = {path.name: path.read_bytes() for path in both(folder)}
     assert first == again
     assert b"<svg" in first["progress.svg"]
 
@@ -80,7 +87,9 @@ def test_seeds_are_drawn_as_their_mean_and_their_range_while_all_of_them_ran() -
     np.testing.assert_allclose(drawn.low, [0.1, 0.15, 0.2])
     np.testing.assert_allclose(drawn.high, [0.2, 0.3, 0.4])
     np.testing.assert_allclose(drawn.level, [0.15, 0.225, 0.3])
-    assert drawn.final == pytest.approx(0.3)
+    assert drawn.shown_end(9.0) == pytest.approx((4.0, 0.3))
+    assert drawn.shown_end(2.5) == pytest.approx((2.5, 0.1875))
+    assert drawn.shown_end(1.0) is None
 
 
 def _seed(number: int) -> dict[str, dict[str, int]]:

@@ -48,7 +48,13 @@ def test_ratios_are_paired_by_seed_and_turn_over(pairs: dict[int, tuple[float, f
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [({0: 1.0}, {1: 1.0}), ({0: 1.0, 1: None}, {0: 1.0}), ({0: 1.0}, {0: 1.0, 1: None}), ({0: 0.0}, {0: 1.0}), ({}, {})],
+    [
+        ({0: 1.0}, {1: 1.0}),
+        ({0: 1.0, 1: None}, {0: 1.0}),
+        ({0: 1.0}, {0: 1.0, 1: None}),
+        ({0: 0.0}, {0: 1.0}),
+        ({}, {}),
+    ],
 )
 def test_there_is_no_ratio_of_other_seeds_nor_where_somebody_did_not_arrive(one: dict, other: dict) -> None:
     assert paired_ratio(one, other) is None

@@ -41,7 +41,9 @@ class _Holding:
 class SpreadCohort:
     """The UEs of a run on workers of a cluster; updates lie where the driver is."""
 
-    def __init__(self, team: Team, sizes: IntArray, holdings: Mapping[int, _Holding], recipe: Mapping[str, Any]) -> None:
+    def __init__(
+        self, team: Team, sizes: IntArray, holdings: Mapping[int, _Holding], recipe: Mapping[str, Any]
+    ) -> None:
         self._team, self._sizes, self._holdings, self._recipe = team, sizes, holdings, recipe
         self._number, self._kept = next(_NUMBERS), PrivateRows(len(sizes))
         _refuse_unlike(self._ask("about", {}))
@@ -77,9 +79,7 @@ class SpreadCohort:
         places = {worker: holding.stretch.places(request.ues) for worker, holding in self._holdings.items()}
         places = {worker: at for worker, at in places.items() if len(at)}
         model = self._team.put(request.params.numpy())
-        told = {
-            worker: (model, _of_part(request, at) | {"keep_per_ue": keep_per_ue}) for worker, at in places.items()
-        }
+        told = {worker: (model, _of_part(request, at) | {"keep_per_ue": keep_per_ue}) for worker, at in places.items()}
         rows = {worker: (request.ues[at], (kept or Kept()).rows(at)) for worker, at in places.items()}
         answers: dict[int, Answered] = self._told_rows("updates", told, rows)
         for worker, answer in answers.items():

@@ -10,13 +10,16 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from hpfl import atomic
 from hpfl.reporting import formats
 from hpfl.reporting.compare_figure import compare_figure
-from hpfl.reporting.group_rows import rows
+from hpfl.reporting.group_rows import flat_columns, rows
 from hpfl.reporting.groups import Group, grouped, repeated
 from hpfl.reporting.runs import RunView, common_time_word, load_runs
 from hpfl.reporting.schedules import same_edges
+from hpfl.reporting.store import writing
 from hpfl.reporting.style import FiguresUnavailableError
+from hpfl.reporting.table import csv_text
 from hpfl.reporting.targets import LOSS, Target
 from hpfl.reporting.ways import Ways, common_target, metric_of, ways_to
 from hpfl.reporting.why import why
@@ -93,11 +96,12 @@ def compare_command_output(
     folders: Sequence[Path],
     *,
     target: Target | None,
-    figure: Path,
+    figures: Sequence[Path],
     as_json: bool,
+    csv: Path | None = None,
     console: Console | None = None,
 ) -> Comparison:
-    """What `hpfl compare` does: a table and the reasons (or one JSON object per group), and a figure."""
+    """What `hpfl compare` does: a table and the reasons (or one JSON object per group), figures, and maybe CSV."""
     screen = console or Console()
     comparison = compare_runs(folders, target=target)
     if as_json:
@@ -105,10 +109,17 @@ def compare_command_output(
             screen.print(json.dumps(row, allow_nan=False), soft_wrap=True, markup=False, highlight=False)
     else:
         show(comparison, screen)
-    note = _drawn(comparison, figure)
-    if not as_json:
+    notes = [*_drawn(comparison, figures), *([] if csv is None else [f"table: {_written(comparison, csv)}"])]
+    for note in () if as_json else notes:
         screen.print(note, soft_wrap=True, markup=False, highlight=False)
     return comparison
+
+
+def _written(comparison: Comparison, path: Path) -> Path:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(path, csv_text(flat_columns(comparison.rows)))
+    return path
 
 
 def show(comparison: Comparison, console: Console) -> None:
@@ -119,11 +130,12 @@ def show(comparison: Comparison, console: Console) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
-def _drawn(comparison: Comparison, path: Path) -> str:
+def _drawn(comparison: Comparison, paths: Sequence[Path]) -> list[str]:
+    groups, ways, target = comparison.groups, comparison.ways, comparison.target
     try:
-        return f"figure: {compare_figure(comparison.groups, comparison.ways, path, target=comparison.target)}"
+        return [f"figure: {compare_figure(groups, ways, path, target=target)}" for path in paths]
     except FiguresUnavailableError as error:
-        return str(error)
+        return [str(error)]
 
 
 DISPENSABLE = ("rounds\nto it", "energy", "global %\n(best)", "global loss\n(best)", "edges\n/round", "planner")

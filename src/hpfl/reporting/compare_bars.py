@@ -38,14 +38,16 @@ def distributions(figure: "SubFigure", groups: Sequence[Group], ways: Sequence[W
     """What rounds were like on the way: how long, how many edges, how fast on the air, how old the updates."""
     panels = figure.subplots(1, 4, sharey=True)
     for axes, (label, column) in zip(panels, _ROUND_FIGURES.items(), strict=True):
-        _boxes(axes, [_pooled(index, group, ways, column) for index, group in enumerate(groups)])
+        columns = [_pooled(index, group, ways, column) for index, group in enumerate(groups)]
+        _boxes(axes, columns, counted=label == _COUNTED)
         axes.set_xlabel(label)
     everybody = bool(ways) and all(each.all_arrived for each in ways)
     until = "Rounds until the target" if everybody else "Rounds until the target, or all where it was not reached"
     somebody = any(each.arrived for each in ways)
     seeds = ", all seeds" if any(len(group.runs) > 1 for group in groups) else ""
     title = f"{until if somebody else 'All rounds'}{seeds}: median, middle half, 5 to 95 %"
-    figure.suptitle(title, x=0.012, ha="left", fontsize=9.5, fontweight="bold")
+    weight = "normal" if style.asked().look.printed else "bold"
+    figure.suptitle(title, x=0.012, ha="left", fontsize=style.points(9.5), fontweight=weight)
     _name_rows(panels[0], groups)
 
 
@@ -82,7 +84,7 @@ def _name_rows(axes: "Axes", groups: Sequence[Group]) -> None:
     axes.set_yticks(range(len(groups)), [group.label for group in groups])
     axes.set_ylim(len(groups) - 0.45, -0.55)
     for index, name in enumerate(axes.get_yticklabels()):
-        name.set_color(style.colour(index))
+        name.set_color(style.words(style.colour(index)))
 
 
 def _pooled(index: int, group: Group, ways: Sequence[Ways], column: Callable[[RunView], FloatArray]) -> FloatArray:
@@ -97,15 +99,16 @@ def _uplink_mbps(view: RunView) -> FloatArray:
     return view.column("uplink_bits") / np.where(seconds > 0, seconds, np.nan) / 1e6
 
 
+_COUNTED = "edges scheduled"
 _ROUND_FIGURES: dict[str, Callable[[RunView], FloatArray]] = {
     "round latency (s)": lambda view: view.column("latency_s"),
-    "edges scheduled": lambda view: view.column("num_scheduled"),
+    _COUNTED: lambda view: view.column("num_scheduled"),
     "uplink (Mbit/s)": _uplink_mbps,
     "staleness (rounds)": lambda view: view.column("mean_staleness"),
 }
 
 
-def _boxes(axes: "Axes", columns: Sequence[FloatArray]) -> None:
+def _boxes(axes: "Axes", columns: Sequence[FloatArray], *, counted: bool) -> None:
     from matplotlib.ticker import MaxNLocator
 
     known = [np.nan_to_num(values) for values in columns]
@@ -117,7 +120,10 @@ def _boxes(axes: "Axes", columns: Sequence[FloatArray]) -> None:
         axes.vlines(median, index - 0.3, index + 0.3, color=shade, linewidth=2.2)
     right = max(float(np.quantile(values, 0.95)) for values in known) or 1.0
     axes.set_xlim(-0.02 * right, 1.06 * right)
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=right > 5, steps=[1, 2, 5, 10]))
+    if counted:
+        style.whole_marks(axes.xaxis, 4)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     axes.grid(visible=False)
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)

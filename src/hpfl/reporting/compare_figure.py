@@ -11,6 +11,7 @@ from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
 from hpfl.reporting.compare_bars import distributions, equation
 from hpfl.reporting.groups import Group
+from hpfl.reporting.labels import LineEnd, name_lines
 from hpfl.reporting.runs import common_time_word
 from hpfl.reporting.targets import ACCURACY, LOSS, Target
 from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, metric_of, ratio, share_a_seed
@@ -37,17 +38,29 @@ class Curve:
     level: FloatArray
     low: FloatArray
     high: FloatArray
-    final: float | None
-    """Mean accuracy at the ends of the runs, which may end at different times."""
+
+    def shown_end(self, until_s: float) -> tuple[float, float] | None:
+        """The last point of the line that is seen if the axis goes to `until_s`; None where nothing is drawn."""
+        if not len(self.time_s) or self.time_s[0] > until_s:
+            return None
+        last_s = min(float(self.time_s[-1]), until_s)
+        return last_s, float(np.interp(last_s, self.time_s, self.level))
 
 
 def compare_figure(groups: Sequence[Group], ways: Sequence[Ways], path: Path, *, target: Target | None = None) -> Path:
-    """Accuracy against time with the way to the target, and the distributions that explain it."""
+    """Accuracy against time with the way to the target, and the distributions that explain it.
+
+    One column of a paper has the first alone: `ieee-wide` has all.
+    """
     top_in, bars_in = (
         max(4.1, 0.55 + _LABEL_IN * len(groups)),
         0.62 + (0.27 if len(groups) <= 12 else 0.2) * len(groups),
     )
-    with style.drawing(7.6, top_in + 2 * bars_in + 0.9) as figure:
+    narrow_in = 2.5 + _LABEL_IN * -(-len(groups) // 2)
+    with style.drawing(7.6, top_in + 2 * bars_in + 0.9, narrow_in=narrow_in) as figure:
+        if style.asked().look.narrow:
+            _courses(figure.subplots(), groups, ways, target)
+            return style.save(figure, path)
         parts: Any = figure.subfigures(3, 1, height_ratios=(top_in, bars_in, bars_in + 0.25), hspace=0.03)
         top, middle, bottom = parts
         _courses(top.subplots(), groups, ways, target)
@@ -60,18 +73,16 @@ def compare_figure(groups: Sequence[Group], ways: Sequence[Ways], path: Path, *,
 def course(group: Group, metric: str = ACCURACY) -> Curve:
     """One run as it was evaluated; several at the moments at which any of them was, while all of them ran."""
     each = [view.evaluated(metric) for view in group.runs]
-    finals = [level[-1] for _, level in each if len(level)]
-    final = float(np.mean(finals)) if len(finals) == len(each) else None
-    if final is None or len(each) == 1:
-        time_s, level = each[0] if final is not None else (np.empty(0), np.empty(0))
-        return Curve(time_s=time_s, level=level, low=level, high=level, final=final)
+    if not all(len(level) for _, level in each):
+        return Curve(time_s=np.empty(0), level=np.empty(0), low=np.empty(0), high=np.empty(0))
+    if len(each) == 1:
+        time_s, level = each[0]
+        return Curve(time_s=time_s, level=level, low=level, high=level)
     moments = np.unique(np.concatenate([time_s for time_s, _ in each]))
     begin, end = max(time_s[0] for time_s, _ in each), min(time_s[-1] for time_s, _ in each)
     moments = moments[(moments >= begin) & (moments <= end)]
     values = np.stack([np.interp(moments, time_s, level) for time_s, level in each])
-    return Curve(
-        time_s=moments, level=values.mean(axis=0), low=values.min(axis=0), high=values.max(axis=0), final=final
-    )
+    return Curve(time_s=moments, level=values.mean(axis=0), low=values.min(axis=0), high=values.max(axis=0))
 
 
 def _headline(figure: "Figure", groups: Sequence[Group], ways: Sequence[Ways], target: Target | None) -> None:
@@ -158,24 +169,24 @@ def _courses(axes: "Axes", groups: Sequence[Group], ways: Sequence[Ways], target
         style.percent_axis(axes, float(seen.min()), float(seen.max()))
     if target is not None:
         _mark_target(axes, target, ways, unit_s)
-    _name_lines(axes, groups, courses, metric)
-    if _several(groups):
+    _name_lines(axes, groups, courses, unit_s)
+    if _several(groups) and not style.asked().look.printed:
         _say_what_bands_are(axes)
 
 
 def _say_what_bands_are(axes: "Axes") -> None:
     what = "line: mean over seeds; band and bar: from the lowest to the highest seed; black, below: 95 % interval"
-    axes.text(
-        0.99, 0.015, what,
-        ha="right", color=style.MUTED, fontsize=7, transform=axes.transAxes,
-        bbox={"facecolor": style.PAPER, "edgecolor": "none", "alpha": 0.9, "pad": 0.8},
+    axes.annotate(
+        what, (1.0, 1.0), xycoords="axes fraction", xytext=(0, 2), textcoords="offset points",
+        ha="right", va="bottom", color=style.MUTED, fontsize=7,
     )  # fmt: skip
 
 
 def _draw_course(axes: "Axes", of: Curve, index: int, unit_s: float, *, single: bool, faint: bool) -> None:
-    look: dict[str, Any] = {"color": style.colour(index), "linestyle": style.dash(index)}
-    markers: dict[str, Any] = {"marker": "o", "markersize": 2.4} if single and not faint else {}
-    axes.plot(of.time_s / unit_s, of.level, **look, **markers)
+    look = style.series(index)
+    if single and not faint and not style.asked().look.printed:
+        look |= {"marker": "o", "markersize": 2.4}
+    axes.plot(of.time_s / unit_s, of.level, **look)
     if not single:
         strength = 0.08 if faint else 0.18
         axes.fill_between(of.time_s / unit_s, of.low, of.high, color=style.colour(index), alpha=strength, linewidth=0)
@@ -191,17 +202,20 @@ def _shown_s(groups: Sequence[Group], ways: Sequence[Ways]) -> float:
     return 1.5 * max(arrived_s)
 
 
-def _name_lines(axes: "Axes", groups: Sequence[Group], courses: Sequence[Curve], metric: str) -> None:
-    shown = formats.share if metric == ACCURACY else formats.number
-    entries = [
-        (each.final, f"{group.label} {shown(each.final)}", style.colour(index))
-        for index, (group, each) in enumerate(zip(groups, courses, strict=True))
-        if each.final is not None
-    ]
-    axes.annotate(
-        "at the end", (1.0, 1.0), xycoords="axes fraction", xytext=(5, 2), textcoords="offset points", color=style.MUTED
-    )
-    style.end_labels(axes, entries, gap=min(0.06, 1 / max(len(entries), 1)))
+def _name_lines(axes: "Axes", groups: Sequence[Group], courses: Sequence[Curve], unit_s: float) -> None:
+    """Each line's name, with the value that it has where it is last seen."""
+    shown = formats.share if _metric(groups) == ACCURACY else formats.number
+    until_s, ends = axes.get_xlim()[1] * unit_s, []
+    for index, (group, each) in enumerate(zip(groups, courses, strict=True)):
+        if (end := each.shown_end(until_s)) is not None:
+            text = group.label if style.asked().look.narrow else f"{group.label} {shown(end[1])}"
+            ends.append(LineEnd(x=end[0] / unit_s, y=end[1], text=text, look=style.series(index)))
+    if not style.asked().look.narrow:
+        axes.annotate(
+            "last drawn", (1.0, 1.0), xycoords="axes fraction", xytext=(9, 2), textcoords="offset points",
+            color=style.MUTED,
+        )  # fmt: skip
+    name_lines(axes, ends, gap=min(0.06, 1 / max(len(ends), 1)))
 
 
 def _mark_target(axes: "Axes", target: Target, ways: Sequence[Ways], unit_s: float) -> None:
@@ -217,7 +231,8 @@ def _mark_target(axes: "Axes", target: Target, ways: Sequence[Ways], unit_s: flo
         if each.all_arrived:
             down = len(reached) <= MOST_BANDS or each is reached[0] or each is reached[-1]
             _mark_arrival(axes, each, index, unit_s, down=down)
-    others = reached[1:] if len(reached) <= MOST_ARROWS + 1 else reached[-1:]
+    most = 1 if style.asked().look.narrow else MOST_ARROWS
+    others = reached[1:] if len(reached) <= most + 1 else reached[-1:]
     for step, other in enumerate(others):
         height = bottom + (0.09 + 0.085 * (len(others) - 1 - step)) * (top - bottom)
         ends = (reached[0].order[1] / unit_s, other.order[1] / unit_s)

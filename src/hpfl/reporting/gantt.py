@@ -1,7 +1,7 @@
 """The timeline as a picture: a row for every edge, a bar for every phase, an arrow for every update and model."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpfl.reporting import style
 from hpfl.reporting.runs import is_deployed, named_folder, time_word
@@ -33,7 +33,8 @@ def draw_timeline(folder: Path, path: Path, rounds: tuple[int, int] | None = Non
     edges = sorted({bar.edge for bar in found})
     shown = edges[:MOST_EDGES]
     place = {edge: len(shown) - 1 - index for index, edge in enumerate(shown)}
-    with style.drawing(9.0, 1.75 + max(0.26 * len(shown), 0.42 * min(len(shown), 6))) as figure:
+    high_in = max(0.26 * len(shown), 0.42 * min(len(shown), 6))
+    with style.drawing(9.0, 1.75 + high_in, narrow_in=1.5 + 0.7 * high_in) as figure:
         axes = figure.subplots()
         began_s, ended_s = min(bar.start_s for bar in found), max(bar.end_s for bar in found)
         unit_s, unit = style.time_unit(ended_s)
@@ -59,15 +60,23 @@ def draw_timeline(folder: Path, path: Path, rounds: tuple[int, int] | None = Non
         return style.save(figure, path)
 
 
+def _look(phase: str) -> dict[str, Any]:
+    """The colour of a phase; in print a hatch too, so that it is known in grey."""
+    colour = _LOOKS[phase][0]
+    if not style.asked().look.printed:
+        return {"facecolor": colour, "edgecolor": style.PAPER}
+    return {"facecolor": colour, "edgecolor": style.INK, "hatch": style.HATCHES[list(_LOOKS).index(phase)]}
+
+
 def _draw(axes: "Axes", bar: Bar, row: int, unit_s: float) -> None:
     start, end = bar.start_s / unit_s, bar.end_s / unit_s
     if bar.phase in _LOOKS and end > start:
-        colour = _LOOKS[bar.phase][0]
         height = _HEIGHT * (0.35 if bar.phase == WAITING else 1.0)
-        axes.barh(row, end - start, left=start, height=height, color=colour, edgecolor=style.PAPER, linewidth=0.4)
+        axes.barh(row, end - start, left=start, height=height, linewidth=0.4, **_look(bar.phase))
     elif bar.phase == AGGREGATED:
         staleness = bar.round - 1 - bar.base_round
-        axes.plot(end, row, marker="o", markersize=10, color=style.INK, clip_on=False, zorder=5)
+        size = 8 if style.asked().look.narrow else 10
+        axes.plot(end, row, marker="o", markersize=size, color=style.INK, clip_on=False, zorder=5)
         axes.text(
             end, row, str(staleness), color=style.PAPER, ha="center", va="center_baseline", fontsize=6.5, zorder=6
         )
@@ -79,7 +88,9 @@ def _draw(axes: "Axes", bar: Bar, row: int, unit_s: float) -> None:
 def _aggregations(axes: "Axes", found: list[Bar], unit_s: float) -> None:
     """A line for every aggregation, with the number of the round that it ends."""
     moments = {bar.round: bar.start_s / unit_s for bar in found if bar.phase in {AGGREGATED, BROADCAST}}
-    room = 0.018 * (max(moments.values(), default=0.0) - min(bar.start_s for bar in found) / unit_s)
+    room = (0.06 if style.asked().look.narrow else 0.022) * (
+        max(moments.values(), default=0.0) - min(bar.start_s for bar in found) / unit_s
+    )
     labelled = -room
     for number, moment in moments.items():
         axes.axvline(moment, color=style.SLATE, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0)
@@ -87,11 +98,11 @@ def _aggregations(axes: "Axes", found: list[Bar], unit_s: float) -> None:
             labelled = moment
             axes.annotate(
                 str(number), (moment, 1.0), xycoords=axes.get_xaxis_transform(), xytext=(0, 3),
-                textcoords="offset points", ha="center", color=style.MUTED, fontsize=7.5,
+                textcoords="offset points", ha="center", color=style.MUTED, fontsize=style.points(7.5),
             )  # fmt: skip
     axes.annotate(
         "round", (0.0, 1.0), xycoords="axes fraction", xytext=(-6, 3), textcoords="offset points", ha="right",
-        color=style.MUTED, fontsize=7.5,
+        color=style.MUTED, fontsize=style.points(7.5),
     )  # fmt: skip
 
 
@@ -100,7 +111,7 @@ def _legend(figure: "Figure", phases: set[str]) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Patch | Line2D] = [
-        Patch(color=colour, label=text) for name, (colour, text) in _LOOKS.items() if name in phases
+        Patch(**_look(name), linewidth=0.4, label=text) for name, (_, text) in _LOOKS.items() if name in phases
     ]
     handles += [
         Line2D([], [], marker=marker, color=colour, linestyle="", markeredgewidth=2, label=text)
@@ -112,9 +123,9 @@ def _legend(figure: "Figure", phases: set[str]) -> None:
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=7,
+        ncols=2 if style.asked().look.narrow else 4 if style.asked().look.printed else 7,
         frameon=False,
-        fontsize=7.2,
+        fontsize=style.points(7.2),
         handlelength=1.4,
         columnspacing=1.3,
     )

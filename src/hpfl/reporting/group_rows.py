@@ -1,7 +1,7 @@
 """What is said of a group of runs: one flat row of means over its seeds, their intervals, and its runs inside."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hpfl.reporting.groups import Group
@@ -14,6 +14,8 @@ from hpfl.reporting.ways import Ways, ratio
 
 _NO_MEAN: dict[str, Callable[[Sequence[Any]], Any]] = {"diverged": any, "max_staleness": max}
 """Figures of which a group has not the mean over its seeds."""
+_NESTED = ("intervals", "runs", "time_ratio")
+_NO_INTERVAL = (*_NO_MEAN, "num_reached")
 
 
 def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: Target | None) -> list[dict[str, Any]]:
@@ -24,6 +26,28 @@ def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: Target | 
         row["num_reached"] = len(each.arrived)
         row["time_ratio"] = None if soonest is None or each is soonest else _ratio(soonest, each)
     return [plain(row) for row in made]
+
+
+def flat_columns(made: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The rows as columns of plain values: beside a mean the ends of its interval, `x_low` and `x_high`."""
+    flat = [_flat(row) for row in made]
+    names = dict.fromkeys(name for row in flat for name in row)
+    return {name: [row.get(name) for row in flat] for name in names}
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    plainly: dict[str, Any] = {}
+    for name, value in row.items():
+        if name in _NESTED:
+            continue
+        plainly[name] = value
+        if isinstance(value, float | int) and len(row["runs"]) > 1 and name not in _NO_INTERVAL:
+            plainly |= dict(
+                zip((f"{name}_low", f"{name}_high"), row["intervals"].get(name, (value, value)), strict=True)
+            )
+    ratio_of = row["time_ratio"] or {}
+    ratios = {f"time_ratio_{name}": ratio_of.get(name) for name in ("to", "mean", "low", "high", "common_seeds")}
+    return plainly | {"num_runs": len(row["runs"])} | ratios
 
 
 def _row(group: Group, target: Target | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from hpfl.reporting.figures import figure_of
 from hpfl.reporting.folder import MODEL
 from hpfl.reporting.formats import final_quality, seconds
 from hpfl.reporting.frames import RoundRecords, UeColumns
+from hpfl.reporting.looks import drawn_as
 from hpfl.reporting.result_page import result_page
 from hpfl.reporting.runs import RunView, load_run
 from hpfl.training.watching import Ending, RunResult
@@ -48,9 +49,14 @@ class ShownResult(RunResult):
     def _repr_html_(self) -> str:
         return result_page(self.view(), how=self.how, error=self.error, folder=self.folder)
 
-    def plot(self, name: str = "progress") -> Figure:
-        """A figure of matplotlib: progress, schedule, latency or ues, as in the run's folder of figures."""
-        return figure_of(self.view(), name)
+    def plot(self, name: str = "progress", *, style: str = "screen") -> Figure:
+        """A figure of matplotlib: progress, schedule, latency or ues, as in the run's folder of figures.
+
+        `style` is "screen", or "ieee" and "ieee-wide" for one and two columns of a paper: `savefig("x.pdf")` then has
+        the column's width, text of 8 points and its fonts embedded.
+        """
+        with drawn_as(style):
+            return figure_of(self.view(), name)
 
     def view(self) -> RunView:
         """The run as pictures and comparisons take it."""

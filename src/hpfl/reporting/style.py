@@ -1,65 +1,52 @@
-"""How figures look: colours that everybody can tell apart, quiet axes, times in the unit one would use."""
+"""How figures are made and saved: in the looks asked for, with quiet axes and times in the unit one would use."""
 
 import io
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpfl import atomic
 from hpfl.arrays import FloatArray
+from hpfl.reporting.looks import (
+    BLUE,
+    DASHES,
+    FAINT,
+    GREEN,
+    HATCHES,
+    INK,
+    KINDS,
+    LOOKS,
+    MARKERS,
+    MUTED,
+    ORANGE,
+    PAPER,
+    PRINTED,
+    PURPLE,
+    SERIES,
+    SKY,
+    SLATE,
+    VERMILLION,
+    asked,
+    drawn_as,
+)
 from hpfl.reporting.store import OutputError, writing
+
+__all__ = [
+    "BLUE", "DASHES", "FAINT", "GREEN", "HATCHES", "INK", "KINDS", "LOOKS", "MUTED", "ORANGE", "PAPER", "PURPLE",
+    "SERIES", "SKY", "SLATE", "VERMILLION", "FiguresUnavailableError", "asked", "colour", "dash", "drawing", "drawn_as",
+    "headline", "marks", "percent_axis", "points", "refuse_unknown_kind", "rounds_on_top", "save", "save_all", "series",
+    "time_unit", "whole_marks", "words",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-INK, MUTED, SLATE, FAINT, PAPER = "#1f2933", "#6b7785", "#9fb0c3", "#e3e7ec", "#ffffff"
-BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#b5579b", "#e69f00", "#56b4e9"
-SERIES = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
-"""Okabe and Ito's palette, told apart with any kind of colour vision; purple a little darker for thin lines."""
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)))
-DPI = 150
 SCREEN_DPI = 100
-KINDS: dict[str, dict[str, None]] = {
-    ".png": {"Software": None},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
-"""Suffixes of figures, each with what is left out of its file so that the same figure gives the same bytes."""
-
-_RC: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8.5,
-    "text.color": INK,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.labelsize": 8.5,
-    "axes.linewidth": 0.7,
-    "axes.titlesize": 9.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": FAINT,
-    "grid.linewidth": 0.8,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "lines.linewidth": 1.7,
-    "lines.solid_capstyle": "round",
-    "svg.fonttype": "none",
-    "svg.hashsalt": "hpfl",
-    "figure.facecolor": PAPER,
-}
+HEADLINE_IN = 0.52
+"""Height of a title and the line of facts under it."""
 
 
 class FiguresUnavailableError(Exception):
@@ -67,17 +54,29 @@ class FiguresUnavailableError(Exception):
 
 
 @contextmanager
-def drawing(width_in: float, height_in: float) -> Iterator["Figure"]:
-    """A figure of our looks to draw on and save within the block; no global state of pyplot is touched."""
+def drawing(width_in: float, height_in: float, *, narrow_in: float | None = None) -> Iterator["Figure"]:
+    """A figure of the looks asked for, to draw on and save within the block; no global state of pyplot is touched.
+
+    Its height is `narrow_in` where it has but one column of a paper, and less by the headline where it has none.
+    """
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise FiguresUnavailableError("figures need matplotlib: pip install 'hpfl[figures]'") from error
-    with matplotlib.rc_context(_RC):
-        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    look = asked().look
+    high_in = height_in if not look.printed else (look.narrow and narrow_in) or height_in - HEADLINE_IN
+    with matplotlib.rc_context(dict(look.rc)):
+        figure = Figure(figsize=(look.width_in or width_in, high_in), layout="constrained")
         FigureCanvasAgg(figure)
+        plainly = figure.savefig
+
+        def in_its_looks(*place: Any, **how: Any) -> None:  # whoever saves it later has fonts embedded too
+            with matplotlib.rc_context(dict(look.rc)):
+                plainly(*place, **how)
+
+        figure.savefig = in_its_looks  # type: ignore[method-assign]
         yield figure
 
 
@@ -91,30 +90,67 @@ def save(figure: "Figure", path: Path) -> Path:
     """Write a figure at once, of the kind its suffix says, and make the folders it lies in where they are missing."""
     refuse_unknown_kind(path)
     kind, content = path.suffix.lower(), io.BytesIO()
-    figure.savefig(content, format=kind.lstrip("."), dpi=DPI, metadata=KINDS[kind])
+    figure.savefig(content, format=kind.lstrip("."), dpi=asked().look.dpi, metadata=KINDS[kind])
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_bytes(path, content.getvalue())
     return path
 
 
+def save_all(figure: "Figure", stem: Path, *usual: str) -> list[Path]:
+    """Write a figure in every kind of file that was asked for, else in those that are usual."""
+    return [save(figure, stem.with_name(f"{stem.name}.{kind}")) for kind in asked().kinds or usual]
+
+
 def headline(figure: "Figure", title: str, facts: str) -> None:
-    """A title and, under it in grey, what the figure shows."""
+    """A title and, under it in grey, what the figure shows; a paper has captions instead."""
+    if asked().look.printed:
+        return
     height_in = figure.get_figheight()
     figure.text(0.012, 1 - 0.09 / height_in, title, fontsize=11.5, fontweight="bold", va="top")
     figure.text(0.012, 1 - 0.31 / height_in, facts, fontsize=8.5, color=MUTED, va="top")
     engine: Any = figure.get_layout_engine()  # constrained, as `drawing` made it
-    engine.set(rect=(0, 0, 1, 1 - 0.52 / height_in))
+    engine.set(rect=(0, 0, 1, 1 - HEADLINE_IN / height_in))
 
 
 def colour(index: int) -> str:
     """The colour of the series with this number."""
-    return SERIES[index % len(SERIES)]
+    shades = PRINTED if asked().look.printed else SERIES
+    return shades[index % len(shades)]
 
 
 def dash(index: int) -> str | tuple[int, tuple[float, ...]]:
-    """A line style that changes when the colours have been used up."""
-    return DASHES[index // len(SERIES) % len(DASHES)]
+    """A line style: in print that of the series, on a screen one that changes when the colours have been used up."""
+    return DASHES[(index if asked().look.printed else index // len(SERIES)) % len(DASHES)]
+
+
+def series(index: int) -> dict[str, Any]:
+    """How the line with this number is drawn: colour and dashes, in print with marks as well."""
+    look: dict[str, Any] = {"color": colour(index), "linestyle": dash(index)}
+    return look | marks(index) if asked().look.printed else look
+
+
+def marks(index: int) -> dict[str, Any]:
+    """Hollow marks along a line, a few of them, by which it is known without its colour."""
+    place = index % len(MARKERS)
+    return {"marker": MARKERS[place], "markersize": 3.6, "markevery": (0.04 * (place + 1), 0.2), "fillstyle": "none"}
+
+
+def words(shade: str) -> str:
+    """The colour of a name: its line's, but black in print, where light words are not read."""
+    return INK if asked().look.printed else shade
+
+
+def points(size: float) -> float:
+    """The size of small print, which a paper has not."""
+    return float(asked().look.rc["font.size"]) if asked().look.printed else size
+
+
+def whole_marks(axis: "Axis", most: int = 5) -> None:
+    """Marks at whole numbers alone, for what is counted."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
 
 
 def time_unit(longest_s: float) -> tuple[float, str]:
@@ -152,35 +188,3 @@ def rounds_on_top(axes: "Axes", time_s: FloatArray, unit_s: float) -> None:
     top.grid(visible=False)
     top.spines["top"].set_visible(True)
     top.spines["top"].set_color(FAINT)
-
-
-def end_labels(axes: "Axes", entries: Sequence[tuple[float, str, str]], *, gap: float = 0.055) -> None:
-    """Name lines at their right ends, `(y, text, colour)`, pushed apart so that none hides another.
-
-    Where there are more lines than colours, each name has a piece of its line before it.
-    """
-    low, high = axes.get_ylim()
-    step = gap * (high - low)
-    places = spread([entry[0] for entry in entries], step, high, low)
-    dashed = len(entries) > len(SERIES)
-    for index, ((_, text, shade), place) in enumerate(zip(entries, places, strict=True)):
-        axes.annotate(
-            text, (1.0, place), xycoords=axes.get_yaxis_transform(), xytext=(33 if dashed else 5, 0),
-            textcoords="offset points", color=shade, va="center", annotation_clip=False,
-        )  # fmt: skip
-        if dashed:
-            look: dict[str, Any] = {"color": shade, "linestyle": dash(index), "clip_on": False}
-            axes.plot([1.008, 1.05], [place, place], transform=axes.get_yaxis_transform(), **look)
-
-
-def spread(wanted: Sequence[float], step: float, high: float, low: float = -math.inf) -> list[float]:
-    """Places near those wanted, at least `step` apart, none above `high`, and none below `low` if there is room."""
-    places, ceiling, floor = [0.0] * len(wanted), high, low
-    falling = sorted(range(len(wanted)), key=lambda i: -wanted[i])
-    for index in falling:
-        places[index] = min(wanted[index], ceiling)
-        ceiling = places[index] - step
-    for index in reversed(falling):
-        places[index] = max(places[index], floor)
-        floor = places[index] + step
-    return places

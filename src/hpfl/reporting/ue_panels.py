@@ -6,6 +6,7 @@ import numpy as np
 
 from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
+from hpfl.reporting.labels import LineEnd, name_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,27 +14,40 @@ if TYPE_CHECKING:
 
 def draw_ranks(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
     """Accuracies of all UEs, from the worst to the best, personalised and global."""
-    entries, lows = [], [1.0]
-    for values, text, shade in ((personal, "personalised", style.BLUE), (common, "global", style.VERMILLION)):
+    ends, lows = [], [1.0]
+    axes.set_xlim(0, 1)
+    for values, text, shade, dash in (
+        (personal, "personalised", style.BLUE, "-"),
+        (common, "global", style.VERMILLION, style.DASHES[1]),
+    ):
         ranked = np.sort(values[np.isfinite(values)])
         if not len(ranked):
             continue
+        look = {"color": shade, "linestyle": dash}
         places = (np.arange(len(ranked)) + 0.5) / len(ranked)
-        axes.step(places, ranked, where="mid", color=shade)
-        entries.append((float(ranked[-1]), text, shade))
-        lows.append(float(ranked[0]))
+        axes.step(places, ranked, where="mid", **look)
         mean = float(ranked.mean())
-        axes.axhline(mean, color=shade, linewidth=0.8, linestyle=(0, (2, 2)))
-        axes.annotate(
-            f"mean {formats.share(mean)}", (0.015, mean), xytext=(0, 2), textcoords="offset points", color=shade
+        ends.append(
+            LineEnd(
+                x=float(places[-1]),
+                y=float(ranked[-1]),
+                text=f"{text}{_between()}mean {formats.share(mean)}",
+                look=look,
+            )
         )
+        lows.append(float(ranked[0]))
+        axes.axhline(mean, color=shade, linewidth=0.8, linestyle=style.DASHES[2])
     axes.axvspan(0, 0.1, color=style.FAINT, alpha=0.7, linewidth=0)
     style.percent_axis(axes, min(lows), 1.0)
-    axes.set_xlim(0, 1)
     axes.text(0.115, 0.03, "worst decile", color=style.MUTED, transform=axes.transAxes)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
     axes.set(xlabel="UEs, from worst to best", ylabel="final accuracy on its own test samples")
-    style.end_labels(axes, entries, gap=0.07)
+    name_lines(axes, ends, gap=0.13)
+
+
+def _between() -> str:
+    """Beside the axes there is little room, above them little height."""
+    return ", " if style.asked().look.narrow else "\n"
 
 
 def draw_gain(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:

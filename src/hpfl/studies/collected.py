@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpfl import atomic
+from hpfl.reporting.looks import asked, drawn_as
 from hpfl.studies.cases import Scale
 from hpfl.studies.catalogue import STUDIES
 from hpfl.studies.claims import Statement, controlled, judge
@@ -65,9 +66,21 @@ def _outcome(study: Study, parts: Sequence[StudyPart], out: Path) -> Collected |
     tables = study.tables(found)
     for name, rows in tables.items():
         write_rows(out / study.name, name, rows)
-    figures = study.draw(tables, out / study.name)
+    figures = _figures(study, tables, out / study.name)
     statements = study.claims(tables)
     return Collected(study=study, parts=parts, found=found, tables=tables, figures=figures, statements=statements)
+
+
+def _figures(study: Study, tables: Tables, folder: Path) -> Sequence[Path]:
+    """The figures of the page; beside them, those in kinds and looks that were asked for besides."""
+    wanted = asked()
+    with drawn_as():
+        shown = study.draw(tables, folder)
+    if wanted.look.name != "screen":
+        study.draw(tables, folder / wanted.look.name)
+    elif wanted.kinds:
+        study.draw(tables, folder)
+    return shown
 
 
 def verdicts(outcomes: Sequence[Collected], out: Path) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
 """Pictures that many studies share: means over seeds as lines, their 95% intervals as bands."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpfl.reporting.style import SERIES, drawing, headline, percent_axis, save
+from hpfl.reporting.style import DASHES, SERIES, asked, drawing, headline, marks, percent_axis, save_all
 from hpfl.reporting.targets import Row
 
 if TYPE_CHECKING:
@@ -63,13 +63,12 @@ def name(word: str) -> str:
 
 def draw_lines(axes: "Axes", lines: Sequence[Line], x: str, column: str) -> None:
     """Means against `x`, bands around them, and a y axis with a name and a unit."""
-    for line in lines:
+    for line in _told_apart(lines):
         rows = sorted((row for row in line.rows if row[column] is not None), key=lambda row: row[x])
         across = [row[x] for row in rows]
         axes.plot(
             across, [row[column] for row in rows],
-            color=line.colour, linestyle=line.dash, linewidth=line.width, marker=line.marker, markersize=3.5,
-            label=line.label,
+            color=line.colour, linestyle=line.dash, linewidth=line.width, label=line.label, **_marked(line),
         )  # fmt: skip
         if rows and all(row[f"{column}_low"] is not None for row in rows):
             low, high = ([row[f"{column}_{end}"] for row in rows] for end in ("low", "high"))
@@ -77,6 +76,29 @@ def draw_lines(axes: "Axes", lines: Sequence[Line], x: str, column: str) -> None
     axes.set_ylabel(AXES.get(column, column))
     if "accuracy" in column:
         _percent(axes, [row[column] for line in lines for row in line.rows if row[column] is not None])
+
+
+def _told_apart(lines: Sequence[Line]) -> Sequence[Line]:
+    """In print, marks stand for colours, and dashes too unless they say something already."""
+    if not asked().look.printed:
+        return lines
+    shades = list(dict.fromkeys(line.colour for line in lines))
+    silent = all(line.dash == "-" for line in lines)
+    return [
+        replace(
+            line,
+            marker=line.marker or marks(shades.index(line.colour))["marker"],
+            dash=DASHES[shades.index(line.colour) % len(DASHES)] if silent else line.dash,
+        )
+        for line in lines
+    ]
+
+
+def _marked(line: Line) -> dict[str, Any]:
+    """A mark at every point where a study wants it, a few along the line where print does."""
+    if not asked().look.printed:
+        return {"marker": line.marker, "markersize": 3.5}
+    return {"marker": line.marker, "markersize": 3.6, "markevery": 0.15, "fillstyle": "none"}
 
 
 def _percent(axes: "Axes", values: Sequence[float]) -> None:
@@ -97,9 +119,13 @@ def plain_log(axis: Any, *, wide: bool = False) -> None:
 def panels(
     path: Path, facts: tuple[str, str], titles: Sequence[str], fill: Callable[[int, "Axes"], None], *, rows: int = 1
 ) -> list[Path]:
-    """A figure of `rows` rows of panels under a headline with one legend below all, as SVG and PNG."""
+    """A figure of `rows` rows of panels under a headline with one legend below all, as SVG and PNG unless asked.
+
+    One column of a paper has one panel a row.
+    """
+    rows = len(titles) if asked().look.narrow else rows
     columns = -(-len(titles) // rows)
-    with drawing(3.7 * columns, 2.6 * rows + 1.15) as figure:
+    with drawing(3.7 * columns, 2.6 * rows + 1.15, narrow_in=2.1 * rows + 0.7) as figure:
         headline(figure, *facts)
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for index, title in enumerate(titles):
@@ -108,7 +134,7 @@ def panels(
         for axes in grid[len(titles) :]:
             axes.axis("off")
         _legend(figure, list(grid))
-        return [save(figure, path.with_suffix(f".{kind}")) for kind in KINDS]
+        return save_all(figure, path, *KINDS)
 
 
 def _legend(figure: "Figure", grid: Sequence["Axes"]) -> None:
@@ -119,5 +145,6 @@ def _legend(figure: "Figure", grid: Sequence["Axes"]) -> None:
             entries.setdefault(label, handle)
     if entries:
         columns = 4 if len(entries) % 4 == 0 else min(3, len(entries))
+        columns = min(2, columns) if asked().look.narrow else columns
         handles, labels = list(entries.values()), list(entries)
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

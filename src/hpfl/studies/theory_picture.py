@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpfl.arrays import FloatArray
+from hpfl.reporting.labels import LineEnd, name_lines
 from hpfl.reporting.style import (
     BLUE,
     DASHES,
@@ -15,19 +16,21 @@ from hpfl.reporting.style import (
     ORANGE,
     PURPLE,
     VERMILLION,
+    asked,
     drawing,
     headline,
-    save,
-    spread,
+    save_all,
+    whole_marks,
 )
 from hpfl.studies.curves import plain_log
 from hpfl.studies.theory import Findings
 from hpfl.studies.theory_report import bound_columns, lemmas
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from collections.abc import Sequence
 
-Entry = tuple[float, str, str]  # height, text, colour of a line's name
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _BOUNDS = {
     "printed": ("Theorem 1\nas printed", VERMILLION, 1),
@@ -45,17 +48,25 @@ _CONSTANTS = {
 
 
 def draw(findings: Findings, folder: Path) -> list[Path]:
-    """`theory.png` and `theory.svg` in `folder`."""
-    with drawing(9.2, 7.6) as figure:
+    """`theory.png` and `theory.svg` in `folder`, or the kinds asked for."""
+    with drawing(9.2, 7.6, narrow_in=8.6) as figure:
         facts = f"{findings.rounds} rounds played again; constants are the largest seen, lower bounds of the true ones"
         headline(
             figure, f"Run {findings.recorded.folder.resolve().name}: the paper's bound against what the loss did", facts
         )
-        grid = figure.add_gridspec(2, 2, height_ratios=(1.25, 1))
-        _changes(figure.add_subplot(grid[0, :]), findings)
-        _constants(figure.add_subplot(grid[1, 0]), findings)
-        _lemmas(figure.add_subplot(grid[1, 1]), findings)
-        return [save(figure, folder / f"theory.{kind}") for kind in ("png", "svg")]
+        above, left, right = _places(figure)
+        _changes(above, findings)
+        _constants(left, findings)
+        _lemmas(right, findings)
+        return save_all(figure, folder / "theory", "png", "svg")
+
+
+def _places(figure: "Figure") -> "Sequence[Axes]":
+    """The bounds above, constants and lemmas below them; one under the other in one column of a paper."""
+    if asked().look.narrow:
+        return list(figure.subplots(3, 1))
+    grid = figure.add_gridspec(2, 2, height_ratios=(1.25, 1))
+    return [figure.add_subplot(place) for place in (grid[0, :], grid[1, 0], grid[1, 1])]
 
 
 def _changes(axes: "Axes", findings: Findings) -> None:
@@ -63,19 +74,18 @@ def _changes(axes: "Axes", findings: Findings) -> None:
     rounds, change = np.arange(1, findings.rounds + 1), findings.course.change
     linear = 10.0 ** np.floor(np.log10(max(float(np.median(np.abs(change))), 1e-9)))
     axes.set_yscale("symlog", linthresh=linear, linscale=0.8)
-    entries: list[Entry] = []
+    ends: list[LineEnd] = []
     for name, values in bound_columns(findings).items():
         text, shade, dash = _BOUNDS[name]
-        axes.plot(rounds, values, color=shade, linestyle=DASHES[dash])
-        entries.append((float(values[-1]), text, shade))
-    axes.plot(rounds, change, color=INK, linewidth=2.2)
-    entries.append((float(change[-1]), "measured", INK))
+        ends.append(_drawn(axes, rounds, values, text, color=shade, linestyle=DASHES[dash]))
+    ends.append(_drawn(axes, rounds, change, "measured", color=INK, linewidth=2.2))
     axes.axhline(0, color=MUTED, linewidth=0.8)
-    axes.set_title("Change of the personalised loss in a round, and what bounds it from above")
+    title = "Change of the personalised loss in a round, and what bounds it from above"
+    axes.set_title("Loss change in a round, and its bounds" if asked().look.narrow else title)
     axes.set_ylabel(f"$F(w_{{t+1}}) - F(w_t)$, {_loss_unit(findings)}")
     _sparse_ticks(axes, linear)
     _round_axis(axes, findings.rounds, first=1)
-    _name_lines(axes, entries, gap=0.1)
+    name_lines(axes, ends, gap=0.1)
 
 
 def _sparse_ticks(axes: "Axes", linear: float) -> None:
@@ -93,40 +103,37 @@ def _sparse_ticks(axes: "Axes", linear: float) -> None:
 
 def _constants(axes: "Axes", findings: Findings) -> None:
     rounds = [estimate.round for estimate in findings.estimates]
-    entries: list[Entry] = []
+    ends: list[LineEnd] = []
     for name, (text, shade, marker) in _CONSTANTS.items():
         values = [getattr(estimate.constants, name) for estimate in findings.estimates]
-        axes.plot(rounds, values, color=shade, marker=marker, markersize=4, clip_on=False)
-        entries.append((values[-1], text, shade))
+        ends.append(_drawn(axes, rounds, values, text, color=shade, marker=marker, markersize=4))
     _log_heights(axes)
     axes.set_title("Constants of Assumptions 2 to 4, from below")
     axes.set_ylabel(f"{_loss_unit(findings)} per (unit of $w$)$^n$")
     _round_axis(axes, findings.rounds)
-    _name_lines(axes, entries)
+    name_lines(axes, ends, gap=0.1)
 
 
 def _lemmas(axes: "Axes", findings: Findings) -> None:
     """`L_F` and `gamma_F`: what the lemmas make of the constants, and what was measured."""
     of, rounds = lemmas(findings), findings.rounds
-    entries: list[Entry] = []
+    ends: list[LineEnd] = []
     for text, value, shade in (
         ("$L_F$ of Lemma 1, n = 2", of["printed_L_F"], BLUE),
         ("$\\gamma_F$ of Lemma 2, n = 1", of["printed_gamma_F"], ORANGE),
         ("$1/\\beta$, n = 2", 1 / findings.recorded.config.learning.outer_lr, MUTED),
     ):
-        axes.axhline(value, color=shade, linestyle=DASHES[1])
-        entries.append((value, text, shade))
+        ends.append(_drawn(axes, [0, rounds], [value, value], text, color=shade, linestyle=DASHES[1]))
     for text, x, values, shade in (
         ("$L_F$ measured, n = 2", np.arange(1, rounds + 1), findings.meta_secant, BLUE),
         ("$\\gamma_F$ measured, n = 1", np.arange(rounds + 1), np.sqrt(findings.deviation_sq), ORANGE),
     ):
-        axes.plot(x, _positive(values), color=shade)
-        entries.append((float(values[-1]), text, shade))
+        ends.append(_drawn(axes, x, _positive(values), text, color=shade))
     _log_heights(axes)
     axes.set_title("Lemmas 1 and 2 against what they bound")
     axes.set_ylabel(f"{_loss_unit(findings)} per (unit of $w$)$^n$")
     _round_axis(axes, rounds)
-    _name_lines(axes, entries)
+    name_lines(axes, ends, gap=0.1)
 
 
 def _loss_unit(findings: Findings) -> str:
@@ -144,20 +151,13 @@ def _positive(values: FloatArray) -> FloatArray:
 
 
 def _round_axis(axes: "Axes", rounds: int, *, first: int = 0) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     axes.set_xlim(first, max(rounds, first + 1))
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    whole_marks(axes.xaxis, 8)
     axes.set_xlabel("round", color=INK)
 
 
-def _name_lines(axes: "Axes", entries: list[Entry], *, gap: float = 0.1) -> None:
-    """Names at the right ends of lines, apart in the axes' own scale, whatever it is."""
-    to_share: Any = axes.transData + axes.transAxes.inverted()
-    low = max(axes.get_ylim()[0], 1e-300) if axes.get_yscale() == "log" else axes.get_ylim()[0]
-    wanted = [float(to_share.transform((0.0, max(entry[0], low)))[1]) for entry in entries]
-    for (_, text, shade), place in zip(entries, spread(wanted, gap, 1.0), strict=True):
-        axes.annotate(
-            text, (1.0, place), xycoords="axes fraction", xytext=(6, 0), textcoords="offset points",
-            color=shade, va="center", fontsize=8, linespacing=1.15, annotation_clip=False,
-        )  # fmt: skip
+def _drawn(axes: "Axes", x: Any, values: Any, text: str, **look: Any) -> LineEnd:
+    """Draw a line; gives its end and its name, which is one line in a legend."""
+    axes.plot(x, values, **look)
+    name = text.replace("\n", " ") if asked().look.narrow else text
+    return LineEnd(x=float(x[-1]), y=float(values[-1]), text=name, look=look)

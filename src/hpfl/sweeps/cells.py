@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import tomlkit
-
 from hpfl.config import Config, ConfigError, resolve, varied
 from hpfl.sweeps.code_version import code_of
 from hpfl.sweeps.parts import StudyPart
@@ -108,17 +106,18 @@ def _value_of(config: Config, key: str) -> Any:
 
 
 def toml_text(value: Any) -> str:
-    """A value as TOML writes it."""
-    item = tomlkit.item(_inline(value))
-    return str(item.as_string())
-
-
-def _inline(value: Any) -> Any:
+    """A value as TOML writes it, in one line."""
     if isinstance(value, Mapping):
-        table = tomlkit.inline_table()
-        table.update({key: _inline(inner) for key, inner in value.items()})
-        return table
-    return [_inline(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return "{" + ", ".join(f"{_key(key)} = {toml_text(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_text(inner) for inner in value)}]"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def cell_names(points: Sequence[Mapping[str, Any]], unnamed: Collection[str] = ()) -> list[str]:
@@ -127,17 +126,23 @@ def cell_names(points: Sequence[Mapping[str, Any]], unnamed: Collection[str] = (
     Keys that are `unnamed` stand for themselves in the name of a case.
     """
     short = _short_keys({key for point in points for key in point} - set(unnamed))
-    plain = [_name({key: value for key, value in point.items() if key in short}, short) for point in points]
+    named = [{short[key]: _text(value) for key, value in point.items() if key in short} for point in points]
+    plain = [_name(words) for words in named]
     seen = Counter(plain)
     return [
-        name if len(name) <= _LONGEST_NAME and seen[name] == 1 else f"{name[:_LONGEST_NAME]}-{_digest(point)}"
-        for name, point in zip(plain, points, strict=True)
+        f"{name[:_LONGEST_NAME]}-{_digest(point)}" if seen[name] > 1 or _is_lossy(words, name) else name
+        for words, name, point in zip(named, plain, points, strict=True)
     ]
 
 
-def _name(point: Mapping[str, Any], short: Mapping[str, str]) -> str:
-    words = [_word(value) if key == CASE else f"{short[key]}={_word(value)}" for key, value in point.items()]
-    return ",".join(words) or "base"
+def _name(words: Mapping[str, str]) -> str:
+    return ",".join(_safe(text) if key == CASE else f"{key}={_safe(text)}" for key, text in words.items()) or "base"
+
+
+def _is_lossy(words: Mapping[str, str], name: str) -> bool:
+    """Whether a name leaves out anything, but for spaces and commas in the name of a case."""
+    told = all(_safe(text) == text for key, text in words.items() if key != CASE)
+    return not told or len(name) > _LONGEST_NAME
 
 
 def _short_keys(keys: set[str]) -> dict[str, str]:
@@ -146,13 +151,16 @@ def _short_keys(keys: set[str]) -> dict[str, str]:
     return {key: key.rpartition(".")[2] if last.count(key.rpartition(".")[2]) == 1 else key for key in keys}
 
 
-def _word(value: Any) -> str:
-    """A value in a name: numbers short, and nothing that a folder's name cannot have."""
-    if isinstance(value, float):
-        text = re.sub(r"e([+-])0*(\d)", lambda found: f"e{found[1].replace('+', '')}{found[2]}", f"{value:g}")
-        text = text if float(text) == value else repr(value)
-    else:
-        text = value if isinstance(value, str) else json.dumps(value)
+def _text(value: Any) -> str:
+    """A value as a word: numbers short."""
+    if not isinstance(value, float):
+        return value if isinstance(value, str) else json.dumps(value)
+    text = re.sub(r"e([+-])0*(\d)", lambda found: f"e{found[1].replace('+', '')}{found[2]}", f"{value:g}")
+    return text if float(text) == value else repr(value)
+
+
+def _safe(text: str) -> str:
+    """A word without what the name of a folder cannot have."""
     return re.sub(r"[^\w.+=:-]+", "-", text).strip("-.") or "-"
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomlkit
-
 from hpfl import atomic
 from hpfl.config import Config, ConfigError, load, preset_names, to_toml
 from hpfl.reporting.store import OutputError, writing
@@ -92,27 +90,17 @@ def _other_than(wanted: BasedStudy, there: BasedStudy) -> str:
 
 def study_text(study: SweepStudy) -> str:
     """A study as TOML that people read: `section.key = value`, one below the other."""
-    document = tomlkit.document()
     tree = study.to_tree()
-    for name in ("base", "seeds", "targets", "baseline", "outputs"):
-        if name in tree:
-            document.add(name, tomlkit.item(tree[name]) if name != "baseline" else _table(tree[name], inline=True))
-    lines = [tomlkit.dumps(document)]
-    for name in ("set", "grid", "zip"):
-        if tree.get(name):
-            lines.append(f"[{name}]\n{_keys(tree[name])}")
-    lines += [f"[[cases]]\n{_keys(case)}" for case in tree.get("cases", ())]
+    lines = [f"{name} = {toml_text(tree[name])}\n" for name in _SINGLE if name in tree]
+    lines += [f"\n[{name}]\n{_keys(tree[name])}" for name in ("set", "grid", "zip") if tree.get(name)]
+    lines += [f"\n[[cases]]\n{_keys(case)}" for case in tree.get("cases", ())]
     if tree.get("tune"):
-        lines.append(tomlkit.dumps({"tune": tree["tune"]}))
-    return "\n".join(lines)
+        lines.append(f"\n[tune]\n{_keys(tree['tune'])}")
+    return "".join(lines)
+
+
+_SINGLE = ("base", "seeds", "targets", "baseline", "outputs")
 
 
 def _keys(keys: Mapping[str, Any]) -> str:
     return "".join(f"{key} = {toml_text(value)}\n" for key, value in keys.items())
-
-
-def _table(keys: Mapping[str, Any], *, inline: bool) -> Any:
-    table = tomlkit.inline_table() if inline else tomlkit.table()
-    for key, value in keys.items():
-        table.append(tomlkit.key(key), value)
-    return table

@@ -86,7 +86,14 @@ WatcherFactory = Callable[..., Watcher]
 """`(folder, *, options)`: a watcher of a run whose results go to `folder`, a `Path` or None."""
 
 WATCHERS: Registry[WatcherFactory] = Registry(
-    "watcher", called=("folder",), made=("started", "round", "evaluated", "saved", "ended")
+    "watcher",
+    shipped={
+        "tensorboard": "hpfl.trackers.tensorboard:TensorBoard",
+        "mlflow": "hpfl.trackers.mlflow:Mlflow",
+        "wandb": "hpfl.trackers.wandb:Wandb",
+    },
+    called=("folder",),
+    made=("started", "round", "evaluated", "saved", "ended"),
 )
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from hpfl.watch.shown import number, parsed, text, whole
 
 _LARGEST_BYTES = 1 << 22
 _DEPLOYED = "run"
+_SEED = re.compile(r"seed-\d+")
 _BESIDES = {("training", "seed"), ("network", "write_trace")}
 """Settings in which the runs of a group may differ."""
 
@@ -41,8 +43,10 @@ class RunFacts:
 
     @property
     def name(self) -> str:
-        """The folder's name; results of a local deployment lie in `run` inside of it."""
+        """The folder's name; results of a local deployment lie in `run` in it, a sweep's in its cell's."""
         folder = self.folder.resolve()
+        if _SEED.fullmatch(folder.name):
+            return text(f"{folder.parent.name} {folder.name}")
         return text(folder.parent.name if folder.name == _DEPLOYED and self.is_deployed else folder.name)
 
     @property

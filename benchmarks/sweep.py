@@ -1,0 +1,69 @@
+"""What a sweep costs beside its runs: wall time of 36 short runs in two workers over half the sum of their own times.
+
+`python benchmarks/sweep.py`: 4 bandwidths x 3 planners x 3 seeds of `quickstart`, as `hpfl sweep` runs them. A run's
+own time is what it took in its worker, data and files included. The first row begins when the first worker is started,
+imports of both included; the second has validation, tables, figures and page as well.
+"""
+
+import argparse
+import csv
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hpfl.sweeps.local_engine import LocalEngine
+from hpfl.sweeps.outputs import write_outputs
+from hpfl.sweeps.runner import Place, play_parts
+from hpfl.sweeps.study_file import study_of
+from hpfl.sweeps.sweep_display import SweepDisplay
+from hpfl.sweeps.sweep_folder import BasedStudy, base_of, claim
+from hpfl.sweeps.sweep_plan import planned
+from hpfl.sweeps.swept import swept
+
+BAR = 1.05
+GRID = {"network.bandwidth_hz": [1e6, 2e6, 5e6, 2e7], "planning.planner": ["fastest", "paper", "random"]}
+
+
+def rows(rounds: int, workers: int) -> Iterator[dict[str, Any]]:
+    """The two ratios, with the seconds that they are of."""
+    tree = {"base": "quickstart", "set": {"training.rounds": rounds}, "grid": GRID, "seeds": 3}
+    study = study_of(tree, where="benchmark")
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        began = time.perf_counter()
+        sweep = planned(BasedStudy(study=study, base=base_of(study)), out)
+        claim(out, sweep.based)
+        first = time.perf_counter()
+        place = Place(out=out, device="cpu")
+        left = play_parts(sweep.parts, place, LocalEngine(workers), SweepDisplay(quiet=True))
+        last = time.perf_counter()
+        if left:
+            raise SystemExit(f"runs are missing: {left}")
+        write_outputs(swept(sweep), out, print)
+        done = time.perf_counter()
+        own_s = sum(float(row["wall_s"]) for row in csv.DictReader((out / "timings.csv").read_text().splitlines()))
+    count = len(sweep.parts)
+    for work, took_s in ((f"{count} runs, start of workers included", last - first), ("the whole sweep", done - began)):
+        ratio = took_s / (own_s / workers)
+        row = {"work": work, "value": ratio, "unit": "x", "bar": BAR, "ok": ratio <= BAR}
+        yield {**row, "took_s": took_s, "own_s": own_s, "workers": workers}
+
+
+def main() -> None:
+    """A table, or JSON lines."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    for row in rows(options.rounds, options.workers):
+        times = f"{row['took_s']:6.1f} s, own times {row['own_s']:6.1f} s in {row['workers']} workers"
+        verdict = f"{row['value']:5.3f} x   bar {BAR} x, {'met' if row['ok'] else 'MISSED'}"
+        print(json.dumps(row) if options.json else f"{row['work']:40s} {times}   {verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
