@@ -18,8 +18,8 @@ from hpfl.experiment import Hooks, run_experiment, warned
 from hpfl.reporting.console import RunDisplay, download_progress
 from hpfl.reporting.notebook import NotebookDisplay
 from hpfl.reporting.shown_result import ShownResult
-from hpfl.stopping import Stop, stopping_after_round
 from hpfl.spreading import Spread, spread_by
+from hpfl.stopping import Stop, stopping_after_round
 from hpfl.told_errors import LOST, REFUSALS, tell
 from hpfl.training.watching import Watcher
 

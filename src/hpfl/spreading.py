@@ -1,4 +1,4 @@
-"""Where a run computes: in this process, or spread over workers of an engine, which is imported when it is asked for."""
+"""Where a run computes: in this process, or on the workers of an engine, which is imported when it is asked for."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext

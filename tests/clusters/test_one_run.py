@@ -98,7 +98,7 @@ def test_more_is_asked_for_than_there_is() -> None:
         RaySpread(cpus_per_worker=0)
     with pytest.raises(hpfl.ConfigError, match=r"--gpus-per-worker is 1.5; wanted a share of one GPU"):
         RaySpread(gpus_per_worker=1.5)
-    with pytest.raises(ClusterError, match="no Ray cluster can be reached at '127.0.0.1:1'"):
+    with pytest.raises(ClusterError, match=r"no Ray cluster can be reached at '127.0.0.1:1'"):
         run_experiment(hpfl.preset("quickstart"), spread=RaySpread(address="127.0.0.1:1"))
     with pytest.raises(ClusterError, match="no Ray cluster can be reached at 'nowhere': wanted HOST:PORT"):
         run_experiment(hpfl.preset("quickstart"), spread=RaySpread(address="nowhere"))

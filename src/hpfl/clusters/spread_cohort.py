@@ -92,7 +92,7 @@ class SpreadCohort:
         """Figures of every UE on the test samples that this was made with."""
         model, steps = self._team.put(params.to(self._recipe["dtype"]).numpy()), (inner_lr, inner_steps)
         own = {worker: np.arange(h.stretch.first, h.stretch.end) for worker, h in self._holdings.items()}
-        told = {worker: (model, steps) for worker in own}
+        told = dict.fromkeys(own, (model, steps))
         rows = {worker: (ues, (kept or Kept()).rows(ues)) for worker, ues in own.items()}
         answers: dict[int, tuple[FloatArray, str]] = self._told_rows("evaluate", told, rows)
         columns = columns_of(self._recipe["metrics"])
@@ -117,7 +117,7 @@ class SpreadCohort:
         return answers
 
     def _ask(self, what: str, told: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        told = told or {worker: () for worker in self._holdings}
+        told = told or dict.fromkeys(self._holdings, ())
         return self._team.ask(what, {w: self._holdings[w].call(self._number, *own) for w, own in told.items()})
 
 

@@ -15,7 +15,7 @@ from hpfl.sweeps.study_file import SweepStudy, is_study, study_of
 from hpfl.sweeps.sweep_display import SweepDisplay
 from hpfl.sweeps.sweep_folder import BASE, BasedStudy, base_of, home_of, open_study
 from hpfl.sweeps.sweep_plan import planned, usual_folder
-from hpfl.sweeps.sweeping import Means, SweepResult, carry_out
+from hpfl.sweeps.sweeping import Cluster, Means, SweepResult, carry_out
 from hpfl.sweeps.swept import result_rows
 from hpfl.told_errors import REFUSALS, tell
 
