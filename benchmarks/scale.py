@@ -73,7 +73,9 @@ def apart(preset: str, overrides: list[str], *, threads: int = 0, **how: Any) ->
     """The same in a process of its own."""
     told = json.dumps({"preset": preset, "overrides": overrides, **how})
     env = os.environ | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
-    done = subprocess.run([sys.executable, __file__, "--play", told], capture_output=True, text=True, env=env)
+    done = subprocess.run(
+        [sys.executable, __file__, "--play", told], capture_output=True, text=True, env=env, check=False
+    )
     if done.returncode:
         raise SystemExit(done.stderr)
     return dict(json.loads(done.stdout.splitlines()[-1]))
