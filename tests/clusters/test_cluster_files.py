@@ -3,18 +3,15 @@
 import inspect
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from plain_yaml import documents
 
 from hpfl.cli_run import run_command
 from hpfl.cli_sweep import sweep_command
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "deployment"))
-
-from plain_yaml import documents
 
 
 @pytest.fixture(scope="module")
