@@ -183,9 +183,9 @@ def _joined(request: Request, places: Mapping[int, IntArray], answers: Mapping[i
             total[first : first + len(rows)] += tensor(rows)
         losses[:, at] = tensor(answer.losses)
         kept.write(places[worker], Kept(**{name: tensor(rows) for name, rows in answer.rows.items()}))
-        for into, rows in ((whole.per_ue, answer.per_ue), (whole.variance, answer.variance)):
-            if into is not None and rows is not None:
-                into[at] = tensor(rows)
+        for into, own in ((whole.per_ue, answer.per_ue), (whole.variance, answer.variance)):
+            if into is not None and own is not None:
+                into[at] = tensor(own)
     return whole
 
 
