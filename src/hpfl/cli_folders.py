@@ -1,13 +1,12 @@
 """Which folder a command writes to when it is not told: runs/NAME, or runs/NAME-2, runs/NAME-3, ... once that is."""
 
-import itertools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hpfl.config import Config, ConfigError, fingerprint, load, preset_names
-from hpfl.reporting.folder import CONFIG, ROUNDS
+from hpfl.reporting.folder import CONFIG, ROUNDS, numbered
 from hpfl.reporting.store import writing
 
 RUNS = Path("runs")
@@ -39,7 +38,7 @@ def unused(folder: Path) -> Iterator[Path]:
     """
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = next(path for path in _numbered(folder) if _made(path))
+        made = next(path for path in numbered(folder) if _made(path))
     try:
         yield made
     finally:
@@ -56,11 +55,6 @@ def to_resume(folder: Path, config: Config) -> Path:
     newest_first = sorted(numbers, key=lambda path: -numbers[path])
     wanted = fingerprint(config)
     return next((path for path in newest_first if _begun_with(path) == wanted), next(iter(newest_first), folder))
-
-
-def _numbered(folder: Path) -> Iterator[Path]:
-    yield folder
-    yield from (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
 
 
 def _made(path: Path) -> bool:

@@ -59,8 +59,8 @@ StyleOption = Annotated[
         "--style",
         metavar="|".join(LOOKS),
         callback=_known_style,
-        help="How figures look: for a screen, or for one (ieee, 3.5 in) or two (ieee-wide, 7.16 in) columns of paper, "
-        "with text of 8 points, no headline, embedded fonts, and lines that are told apart without colour.",
+        help="Their look: for a screen, or for one (ieee, 3.5 in) or two columns (ieee-wide, 7.16 in) of a paper: "
+        "text of 8 points, no headline, embedded fonts, lines that are told apart without colour.",
     ),
 ]
 

@@ -1,6 +1,5 @@
 """`hpfl reproduce`: run studies, or what is missing of them, judge the claims and write the page."""
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,11 +22,10 @@ from hpfl.studies.page import figure, interval, write_page
 from hpfl.studies.staged import known_parts
 from hpfl.studies.study import Study, nothing_more
 from hpfl.studies.summary_page import write_summary
+from hpfl.sweeps.local_engine import usual_workers
 from hpfl.sweeps.parts import StudyPart
 from hpfl.sweeps.runner import More, run_parts
 
-MOST_WORKERS = 8
-"""Processes that are taken unasked; each holds its data, on a GPU too."""
 _NAMES = f"{', '.join(STUDIES)}; or {', '.join(GROUPS)}."
 
 
@@ -124,7 +122,7 @@ def _run(known: More, folder: Path, *, device: str, workers: int, data_dir: Path
             folder,
             device=device,
             data_dir=data_dir,
-            workers=workers or min(os.cpu_count() or 1, MOST_WORKERS),
+            workers=workers or usual_workers(),
             should_stop=lambda: stop.is_asked,
             console=console,
             more=known,

@@ -20,8 +20,9 @@ from hpfl.sweeps.sweep_display import SweepDisplay
 from hpfl.sweeps.sweep_folder import STUDY, BasedStudy, base_of, home_of
 from hpfl.sweeps.sweep_page import PAGE
 from hpfl.sweeps.sweep_plan import Sweep, planned, usual_folder
-from hpfl.sweeps.sweep_tables import ResultTable, cell_text
+from hpfl.sweeps.sweep_tables import ResultTable
 from hpfl.sweeps.sweeping import Cluster, Means, SweepResult, carry_out
+from hpfl.sweeps.table_texts import plain_cell
 
 
 @reported
@@ -84,8 +85,8 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     and under runs/ every run whole. Ctrl-C stops after the round; the same command goes on, also after a kill. Runs
     that are there are not run again, unless what computes them has changed. hpfl watch OUT shows them all.
 
-    A study's file says the same: base = "quickstart", seeds = 5, targets = [0.9], [grid] with section.key = [values],
-    [zip] for keys that change together, [[cases]] for named settings, [set] for all, baseline = {...}.
+    A study's file says the same in TOML: base, seeds, targets, baseline, and tables grid (every value with every
+    other), zip (keys that change together), cases (settings by name) and set (in all runs). docs/sweep.md shows one.
     """
     given = {"vary": vary, "set": set_, "seeds": seeds, "targets": targets, "baseline": baseline}
     based = _based(source, given)
@@ -224,7 +225,7 @@ DISPENSABLE = (
 
 def shown(table: ResultTable, *, width: int) -> Table:
     """A table for a terminal of some width."""
-    texts = [[cell_text(cell, span=lambda low, high: f"({low} .. {high})") for cell in row] for row in table.rows]
+    texts = [[plain_cell(cell) for cell in row] for row in table.rows]
     need = {name: max(len(name), *(len(row[at]) for row in texts)) + 2 for at, name in enumerate(table.headings)}
     for name in DISPENSABLE:
         if name in need and sum(need.values()) > width:

@@ -8,12 +8,12 @@ from sweep_studies import small
 
 from hpfl.reporting.runs import RunView
 from hpfl.reporting.targets import Target
-from hpfl.sweeps.baselines import baselines
 from hpfl.sweeps.cells import cells_of
 from hpfl.sweeps.outputs import note
-from hpfl.sweeps.sweep_tables import TableCell, cell_text, tables
+from hpfl.sweeps.set_against import baselines
+from hpfl.sweeps.sweep_tables import TableCell, tables
 from hpfl.sweeps.swept import Swept, SweptRun, result_rows, tag, target_columns
-from hpfl.sweeps.table_texts import latex, markdown, tex
+from hpfl.sweeps.table_texts import latex, markdown, plain_cell, tex
 
 T_95 = {2: 12.706204736432095, 3: 4.302652729911275}
 """Student's t for 95 %, by the number of seeds."""
@@ -42,8 +42,7 @@ def swept(runs, **tree):
     return Swept(study=based.study, cells=cells, targets=[Target(0.8)], runs=made)
 
 
-def shown(cell):
-    return cell_text(cell, span=lambda low, high: f"({low} .. {high})")
+shown = plain_cell
 
 
 def test_a_mean_has_students_interval():

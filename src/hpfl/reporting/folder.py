@@ -1,5 +1,7 @@
 """What a run leaves in its folder, and how another takes its place there; files that are nobody's results stay."""
 
+import itertools
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +25,12 @@ def is_run(folder: Path) -> bool:
     with (folder / ROUNDS).open("rb") as file:
         start = file.read(11)
     return start in {b"", b'{"round": 1'}
+
+
+def numbered(folder: Path) -> Iterator[Path]:
+    """NAME, NAME-2, NAME-3, ..."""
+    yield folder
+    yield from (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
 
 
 def clear(folder: Path) -> None:

@@ -22,6 +22,7 @@ _LOOKS = {
     WAITING: (style.FAINT, "waits"),
     BROADCAST: (style.GREEN, "receives the new model"),
 }
+_HATCHES = {UPLOAD: "////", BACKHAUL: "....", BROADCAST: "----"}
 _LOST = {DROPPED: ("x", style.VERMILLION, "update dropped"), SUPERSEDED: ("|", style.PURPLE, "update superseded")}
 _HEIGHT = 0.62
 
@@ -65,7 +66,7 @@ def _look(phase: str) -> dict[str, Any]:
     colour = _LOOKS[phase][0]
     if not style.asked().look.printed:
         return {"facecolor": colour, "edgecolor": style.PAPER}
-    return {"facecolor": colour, "edgecolor": style.INK, "hatch": style.HATCHES[list(_LOOKS).index(phase)]}
+    return {"facecolor": colour, "edgecolor": style.INK, "hatch": _HATCHES.get(phase, "")}
 
 
 def _draw(axes: "Axes", bar: Bar, row: int, unit_s: float) -> None:

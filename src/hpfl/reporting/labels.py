@@ -124,4 +124,5 @@ def _heights_between(line: "Line2D", left: float, right: float) -> FloatArray:
     x, y = (np.asarray(values, dtype=float) for values in line.get_data())
     if len(x) < 2 or x[-1] < left or x[0] > right:
         return np.empty(0)
-    return np.interp(np.linspace(max(left, x[0]), min(right, x[-1]), 24), x, y)
+    heights: FloatArray = np.interp(np.linspace(max(left, x[0]), min(right, x[-1]), 160), x, y)
+    return heights

@@ -14,7 +14,6 @@ PRINTED = ("#000000", "#00408a", "#b03a10", "#30ac68", "#b888d8", "#f0c64a")
 """From black to light, evenly enough that a copier in grey tells neighbours apart."""
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (9, 2)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)))
 MARKERS = ("o", "s", "^", "D", "v", "X")
-HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\")
 
 KINDS: Mapping[str, dict[str, None]] = {
     ".png": {"Software": None},
@@ -82,14 +81,14 @@ _IEEE_RC = _QUIET | {
 class Look:
     """How figures look: how wide they are (None: as drawn), whether they have a headline, whether they are printed.
 
-    Of a printed look all text is 8 points, and lines and bars are told apart by dashes, markers and hatches too.
+    Of a printed look all text is 8 points, and lines and bars are told apart by dashes, marks and hatches too.
     """
 
     name: str
     about: str
     width_in: float | None
     printed: bool
-    rc: Mapping[str, Any]
+    rc: Mapping[Any, Any]
     dpi: int
 
     @property

@@ -13,7 +13,6 @@ from hpfl.reporting.looks import (
     DASHES,
     FAINT,
     GREEN,
-    HATCHES,
     INK,
     KINDS,
     LOOKS,
@@ -33,7 +32,7 @@ from hpfl.reporting.looks import (
 from hpfl.reporting.store import OutputError, writing
 
 __all__ = [
-    "BLUE", "DASHES", "FAINT", "GREEN", "HATCHES", "INK", "KINDS", "LOOKS", "MUTED", "ORANGE", "PAPER", "PURPLE",
+    "BLUE", "DASHES", "FAINT", "GREEN", "INK", "KINDS", "LOOKS", "MUTED", "ORANGE", "PAPER", "PURPLE",
     "SERIES", "SKY", "SLATE", "VERMILLION", "FiguresUnavailableError", "asked", "colour", "dash", "drawing", "drawn_as",
     "headline", "marks", "percent_axis", "points", "refuse_unknown_kind", "rounds_on_top", "save", "save_all", "series",
     "time_unit", "whole_marks", "words",

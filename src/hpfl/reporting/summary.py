@@ -107,10 +107,10 @@ def total(table: Sequence[Row], name: str) -> float | None:
 def environment(*, device: str = "cpu") -> dict[str, Any]:
     """Versions and kind of machine, on which rounding may depend; nothing that names a host, a person or a folder."""
     return {
-        "hpfl": _version("hpfl"),
+        "hpfl": version_of("hpfl"),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
-        "numpy": _version("numpy"),
+        "numpy": version_of("numpy"),
         "platform": f"{platform.system()} {platform.machine()}",
         "device": _device_name(device),
         "threads": torch.get_num_threads(),
@@ -166,7 +166,8 @@ def _device_name(device: str) -> str:
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else device
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The version of a package that is installed."""
     try:
         return version(package)
     except PackageNotFoundError:

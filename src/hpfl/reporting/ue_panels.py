@@ -1,6 +1,6 @@
 """The panels that show what each UE got in the end."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def draw_ranks(axes: "Axes", personal: FloatArray, common: FloatArray) -> None:
         ranked = np.sort(values[np.isfinite(values)])
         if not len(ranked):
             continue
-        look = {"color": shade, "linestyle": dash}
+        look: dict[str, Any] = {"color": shade, "linestyle": dash}
         places = (np.arange(len(ranked)) + 0.5) / len(ranked)
         axes.step(places, ranked, where="mid", **look)
         mean = float(ranked.mean())

@@ -4,7 +4,6 @@ import hashlib
 import inspect
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import hpfl
 from hpfl.config import Config
 from hpfl.config.named import rows_of, slots_of
 from hpfl.registry import Part
+from hpfl.reporting.summary import version_of
 
 ROOMS = ("network", "planning", "data", "learning", "training", "simulation", "config")
 """The rooms in which numbers are made."""
@@ -41,15 +41,8 @@ def _ours() -> str:
         digest.update(path.relative_to(root).as_posix().encode())
         digest.update(path.read_bytes())
     for library in LIBRARIES:
-        digest.update(f"{library} {_version(library)}".encode())
+        digest.update(f"{library} {version_of(library)}".encode())
     return digest.hexdigest()
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _own_sources(config: Config) -> set[str]:

@@ -1,13 +1,13 @@
 """All that a sweep will be, known and checked before its first run: cells, runs, folder, and which runs are stale."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 
-from hpfl.sweeps.baselines import baselines
+from hpfl.reporting.folder import numbered
 from hpfl.sweeps.cells import Cell, cells_of, parts_of
 from hpfl.sweeps.parts import StudyPart, done
+from hpfl.sweeps.set_against import baselines
 from hpfl.sweeps.sweep_folder import BasedStudy, is_free
 
 
@@ -36,9 +36,4 @@ def planned(based: BasedStudy, out: Path, *, keep_stale: bool = False) -> Sweep:
 def usual_folder(name: str, based: BasedStudy) -> Path:
     """runs/NAME-sweep, or -2, -3, ...: the first that holds this sweep, or nothing."""
     usual = Path("runs") / f"{name}-sweep"
-    return next(folder for folder in _numbered(usual) if is_free(folder, based))
-
-
-def _numbered(folder: Path) -> Iterator[Path]:
-    yield folder
-    yield from (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    return next(folder for folder in numbered(usual) if is_free(folder, based))

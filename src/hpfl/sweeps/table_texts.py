@@ -30,12 +30,13 @@ def markdown(tables: Sequence[ResultTable], note: str) -> str:
 
 def _markdown(table: ResultTable) -> str:
     rules = ["---" if index < table.naming else "---:" for index in range(len(table.headings))]
-    rows = [[_plain(cell).replace("|", "\\|") for cell in row] for row in table.rows]
+    rows = [[plain_cell(cell).replace("|", "\\|") for cell in row] for row in table.rows]
     lines = [f"| {' | '.join(row)} |" for row in ([name.replace("|", "\\|") for name in table.headings], rules, *rows)]
     return "\n".join([f"**{table.title}**", "", *lines])
 
 
-def _plain(cell: TableCell) -> str:
+def plain_cell(cell: TableCell) -> str:
+    """A figure as people read it anywhere."""
     return cell_text(cell, span=lambda low, high: f"({low} .. {high})")
 
 
@@ -43,7 +44,7 @@ def html(table: ResultTable) -> str:
     """One table."""
     head = "".join(f"<th>{escape(name)}</th>" for name in table.headings)
     rows = "".join(
-        "<tr>" + "".join(f'<td class="number">{escape(_plain(cell))}</td>' for cell in row) + "</tr>"
+        "<tr>" + "".join(f'<td class="number">{escape(plain_cell(cell))}</td>' for cell in row) + "</tr>"
         for row in table.rows
     )
     return (
