@@ -14,10 +14,10 @@ from hpfl.cli_options import AddressOption, FormatOption, SetOption, SourceArgum
 from hpfl.cli_running import run_with_display
 from hpfl.cli_watching import watched
 from hpfl.config import Config, load
-from hpfl.experiment import spread_by
 from hpfl.reporting.config_file import refuse_changed
 from hpfl.reporting.formats import final_quality
 from hpfl.reporting.looks import drawn_as
+from hpfl.spreading import spread_by
 from hpfl.training.watching import RunResult
 
 WorkersOption = Annotated[

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from hpfl.config import Config
-from hpfl.experiment import Hooks, Spread, run_experiment
+from hpfl.experiment import Hooks, run_experiment
 from hpfl.reporting.console import RunDisplay, download_progress
+from hpfl.spreading import Spread
 from hpfl.stopping import stopping_after_round
 from hpfl.training.watching import RunResult
 

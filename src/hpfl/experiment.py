@@ -2,12 +2,11 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,14 +19,15 @@ from hpfl.data.dataset import Dataset, DownloadProgress
 from hpfl.data.federated import FederatedData
 from hpfl.data.sources import GIVEN, load_dataset
 from hpfl.dealing import fitted
-from hpfl.learning import Evaluation, NonFiniteUpdateError, make_cohort
+from hpfl.learning import Evaluation, NonFiniteUpdateError
 from hpfl.recorder import Listeners, RunRecorder, Subject
 from hpfl.reporting.figures import draw_at_the_end
 from hpfl.reporting.shown_result import ShownResult
 from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment
-from hpfl.simulation.simulated_run import MakeCohort, Simulation, build_simulation
+from hpfl.simulation.simulated_run import Simulation, build_simulation
 from hpfl.simulation.trace import TraceFile
+from hpfl.spreading import Spread, Where, driver_device
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import AfterRound, train
 from hpfl.training.record import RoundRecord
@@ -50,38 +50,6 @@ class Hooks:
     download: DownloadProgress | None = None
     dataset: Callable[..., Dataset] = load_dataset
     """How a data set is read by its name; whoever plays many runs keeps what was read."""
-
-
-class Spread(Protocol):
-    """Where a run computes that is spread over processes or machines."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What a summary says of it."""
-
-    def cohorts(self, note: Callable[[str], None]) -> AbstractContextManager[MakeCohort]:
-        """What makes cohorts there, while this lasts."""
-
-
-SPREADS: Mapping[str, str] = {"ray": "hpfl.clusters.spread:RaySpread"}
-"""Engines that spread one run, by name: each is imported when it is asked for."""
-
-
-def spread_by(engine: str, **options: Any) -> Spread | None:
-    """How an engine spreads a run, with what options are given (those that are None are not); None: it stays here."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if engine in SPREADS:
-        made: Spread = resolve_name(SPREADS[engine])(**given)
-        return made
-    if engine != "local":
-        raise ConfigError(f"engine is {engine!r}; wanted local (this process) or {', '.join(SPREADS)}")
-    if given:
-        name, value = next(iter(given.items()))
-        raise ConfigError(
-            f"--{name.replace('_', '-')} is {value}, and the engine is 'local', which computes a run in this process; "
-            "wanted --engine ray"
-        )
-    return None
 
 
 def run_experiment(
@@ -111,7 +79,7 @@ def run_experiment(
     experiment = resolve(config)
     named = watchers_of(experiment, None if out is None else Path(out))
     heard = _Heard(hooks, [*named, *watchers], say)
-    how = _How(choose_device(device) if spread is None else _driver_device(device), spread)
+    how = Where(choose_device(device) if spread is None else driver_device(device), spread)
 
     def loaded() -> tuple[Experiment, Dataset]:
         fit, dataset = _with_data(experiment, data, data_dir, hooks)
@@ -161,28 +129,6 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def _driver_device(name: str) -> torch.device:
-    """Where the driver of a spread run adds up: its workers have the GPUs."""
-    if name not in {"auto", "cpu"}:
-        raise ConfigError(f"device is {name!r}; workers of an engine are given GPUs by --gpus-per-worker")
-    return torch.device("cpu")
-
-
-@dataclass(frozen=True)
-class _How:
-    """Where a run computes: on a device of this process, or spread."""
-
-    device: torch.device
-    spread: Spread | None
-
-    def cohorts(self, note: Callable[[str], None]) -> AbstractContextManager[MakeCohort]:
-        return nullcontext(make_cohort) if self.spread is None else self.spread.cohorts(note)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return {} if self.spread is None else {"spread": dict(self.spread.facts)}
-
-
 @dataclass(frozen=True)
 class _Heard:
     """Who hears of a run, and where it is said what should be known."""
@@ -203,7 +149,7 @@ class _Hooked(Watcher):
 
 
 def _run(
-    config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, how: _How, heard: _Heard
+    config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, how: Where, heard: _Heard
 ) -> ShownResult:
     began, device = time.perf_counter(), how.device
     idle = idle_settings(config, owned=dataset.owners is not None)

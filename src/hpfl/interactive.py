@@ -14,10 +14,11 @@ from rich.console import Console
 from hpfl.config import Config, Experiment, with_parts
 from hpfl.data.dataset import Dataset
 from hpfl.data.federated import FederatedData
-from hpfl.experiment import Hooks, Spread, run_experiment, spread_by, warned
+from hpfl.experiment import Hooks, run_experiment, warned
 from hpfl.reporting.console import RunDisplay, download_progress
 from hpfl.reporting.notebook import NotebookDisplay
 from hpfl.reporting.shown_result import ShownResult
+from hpfl.spreading import Spread, spread_by
 from hpfl.stopping import Stop, stopping_after_round
 from hpfl.told_errors import LOST, REFUSALS, tell
 from hpfl.training.watching import Watcher

@@ -19,7 +19,9 @@ from hpfl.rng import Streams
 
 
 @given(st.sets(st.integers(0, 500), max_size=60), st.integers(1, 20), st.randoms(use_true_random=False))
-def test_a_block_is_the_ues_of_a_stretch_of_numbers_whoever_takes_part(members: set[int], size: int, order: object) -> None:
+def test_a_block_is_the_ues_of_a_stretch_of_numbers_whoever_takes_part(
+    members: set[int], size: int, order: object
+) -> None:
     ues = np.array(sorted(members), dtype=np.int64)
     shuffled = ues.copy()
     order.shuffle(shuffled)  # type: ignore[attr-defined]

@@ -8,9 +8,9 @@ from sweep_studies import small
 
 from hpfl.reporting.runs import RunView
 from hpfl.reporting.targets import Target
-from hpfl.sweeps.baselines import baselines
 from hpfl.sweeps.cells import cells_of
 from hpfl.sweeps.outputs import note
+from hpfl.sweeps.set_against import baselines
 from hpfl.sweeps.sweep_tables import TableCell, tables
 from hpfl.sweeps.swept import Swept, SweptRun, result_rows, tag, target_columns
 from hpfl.sweeps.table_texts import latex, markdown, plain_cell, tex

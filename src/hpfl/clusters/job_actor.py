@@ -35,9 +35,7 @@ class JobActor:
         return said
 
     def _play(self, plain: dict[str, Any]) -> None:
-        playing = Playing(
-            on_round=self._round, note=lambda text: self._say(note=text), should_stop=self._stop.is_set
-        )
+        playing = Playing(on_round=self._round, note=lambda text: self._say(note=text), should_stop=self._stop.is_set)
         self._say(ended=played(job_from_plain(plain), playing).to_plain())
 
     def _round(self, number: int) -> None:

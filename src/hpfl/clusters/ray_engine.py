@@ -35,15 +35,24 @@ class RayEngine:
     its last checkpoint there, on another node. `gpus` GPUs at least must be there.
     """
 
-    def __init__(self, workers: int = 0, *, gpus: int = 0, cpus_per_run: int = 1, address: str = "") -> None:
+    def __init__(
+        self,
+        workers: int = 0,
+        *,
+        gpus: int = 0,
+        cpus_per_run: int = 1,
+        gpus_per_run: float = 0.0,
+        address: str = "",
+    ) -> None:
         if workers < 0 or cpus_per_run < 1:
             raise ConfigError(f"workers is {workers} and cpus_per_run {cpus_per_run}; wanted at least 0 and 1")
         self.workers, self.gpus, self.cpus, self.address = workers, gpus, cpus_per_run, address
-        self._stack, self._players, self._ray = ExitStack(), list[_Player](), None
+        self._wanted = Wanted(what="run", count=max(workers, 1), cpus=cpus_per_run, gpus=gpus_per_run)
+        self._stack, self._players = ExitStack(), list[_Player]()
+        self._ray: Any = None
 
     def __enter__(self) -> "RayEngine":
-        wanted = Wanted(what="run", count=max(self.workers, 1), cpus=self.cpus)
-        self._ray = ray = self._stack.enter_context(connected(self.address, wanted))
+        self._ray = ray = self._stack.enter_context(connected(self.address, self._wanted))
         there = ray.cluster_resources()
         if self.gpus > there.get("GPU", 0.0):
             self.__exit__(None)
@@ -77,7 +86,9 @@ class RayEngine:
         most = max((job.gpus for job in jobs), default=0.0)
         nodes = [node["Resources"].get("GPU", 0.0) for node in self._ray.nodes() if node["Alive"]]
         if most > max(nodes):
-            raise ClusterError(f"a run was asked {most:g} GPUs for; no node of the cluster has more than {max(nodes):g}")
+            raise ClusterError(
+                f"a run was asked {most:g} GPUs for; no node of the cluster has more than {max(nodes):g}"
+            )
 
     def _hand_out(self, waiting: deque[Job], course: Course) -> None:
         """Every player that has nothing to do gets a job; players are started as they are needed."""

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
+from hpfl.clusters.block_worker import Answered, Forgotten, HeldSamples, packed, tensor
 from hpfl.clusters.connecting import ClusterError
 from hpfl.clusters.private_rows import PrivateRows
-from hpfl.clusters.sharing import Stretch, stretches
+from hpfl.clusters.sharing import UeStretch, stretches
 from hpfl.clusters.team import Team
-from hpfl.clusters.worker import Answered, Forgotten, Part, packed, tensor
 from hpfl.learning import CohortUpdates, Evaluation, Kept, LocalTraining, Task, TestData, columns_of
 from hpfl.learning.batches import Samples, Segments, ShardRows
 from hpfl.learning.chain.chain_engine import ChainEngine
@@ -31,7 +31,7 @@ _NUMBERS = count()
 class _Holding:
     """What a worker holds of a cohort: its stretch of UEs, and where recipe and samples can be fetched."""
 
-    stretch: Stretch
+    stretch: UeStretch
     refs: list[Any]
 
     def call(self, number: int, *given: Any) -> tuple[Any, ...]:
@@ -41,7 +41,9 @@ class _Holding:
 class SpreadCohort:
     """The UEs of a run on workers of a cluster; updates lie where the driver is."""
 
-    def __init__(self, team: Team, sizes: IntArray, holdings: Mapping[int, _Holding], recipe: Mapping[str, Any]) -> None:
+    def __init__(
+        self, team: Team, sizes: IntArray, holdings: Mapping[int, _Holding], recipe: Mapping[str, Any]
+    ) -> None:
         self._team, self._sizes, self._holdings, self._recipe = team, sizes, holdings, recipe
         self._number, self._kept = next(_NUMBERS), PrivateRows(len(sizes))
         _refuse_unlike(self._ask("about", {}))
@@ -77,9 +79,7 @@ class SpreadCohort:
         places = {worker: holding.stretch.places(request.ues) for worker, holding in self._holdings.items()}
         places = {worker: at for worker, at in places.items() if len(at)}
         model = self._team.put(request.params.numpy())
-        told = {
-            worker: (model, _of_part(request, at) | {"keep_per_ue": keep_per_ue}) for worker, at in places.items()
-        }
+        told = {worker: (model, _of_part(request, at) | {"keep_per_ue": keep_per_ue}) for worker, at in places.items()}
         rows = {worker: (request.ues[at], (kept or Kept()).rows(at)) for worker, at in places.items()}
         answers: dict[int, Answered] = self._told_rows("updates", told, rows)
         for worker, answer in answers.items():
@@ -92,7 +92,7 @@ class SpreadCohort:
         """Figures of every UE on the test samples that this was made with."""
         model, steps = self._team.put(params.to(self._recipe["dtype"]).numpy()), (inner_lr, inner_steps)
         own = {worker: np.arange(h.stretch.first, h.stretch.end) for worker, h in self._holdings.items()}
-        told = {worker: (model, steps) for worker in own}
+        told = dict.fromkeys(own, (model, steps))
         rows = {worker: (ues, (kept or Kept()).rows(ues)) for worker, ues in own.items()}
         answers: dict[int, tuple[FloatArray, str]] = self._told_rows("evaluate", told, rows)
         columns = columns_of(self._recipe["metrics"])
@@ -117,7 +117,7 @@ class SpreadCohort:
         return answers
 
     def _ask(self, what: str, told: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        told = told or {worker: () for worker in self._holdings}
+        told = told or dict.fromkeys(self._holdings, ())
         return self._team.ask(what, {w: self._holdings[w].call(self._number, *own) for w, own in told.items()})
 
 
@@ -147,7 +147,7 @@ def spread_cohort(
         held = np.union1d(own, tried)
         train = packed(part_data(inputs, targets, shards, held))
         tests = None if test is None else packed(part_data(test.inputs, test.targets, test.shards, held))
-        holdings[stretch.worker] = _Holding(stretch, [recipe_ref, team.put(Part(train, tests, own))])
+        holdings[stretch.worker] = _Holding(stretch, [recipe_ref, team.put(HeldSamples(train, tests, own))])
     return SpreadCohort(team, sizes, holdings, recipe)
 
 
@@ -183,9 +183,9 @@ def _joined(request: Request, places: Mapping[int, IntArray], answers: Mapping[i
             total[first : first + len(rows)] += tensor(rows)
         losses[:, at] = tensor(answer.losses)
         kept.write(places[worker], Kept(**{name: tensor(rows) for name, rows in answer.rows.items()}))
-        for into, rows in ((whole.per_ue, answer.per_ue), (whole.variance, answer.variance)):
-            if into is not None and rows is not None:
-                into[at] = tensor(rows)
+        for into, own in ((whole.per_ue, answer.per_ue), (whole.variance, answer.variance)):
+            if into is not None and own is not None:
+                into[at] = tensor(own)
     return whole
 
 

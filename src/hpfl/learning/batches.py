@@ -74,7 +74,9 @@ class Samples:
     mass: Mass | None = None  # what samples count in a UE's mean; None: all alike
 
     @staticmethod
-    def on(device: torch.device, dtype: torch.dtype, *, inputs: Tensor, targets: Tensor, shards: Segments | ShardRows) -> "Samples":
+    def on(
+        device: torch.device, dtype: torch.dtype, *, inputs: Tensor, targets: Tensor, shards: Segments | ShardRows
+    ) -> "Samples":
         """Arranged data moved to a device; whole-number inputs other than bytes (tokens) stay as they are."""
         if inputs.is_floating_point():
             inputs = inputs.to(dtype)

@@ -80,7 +80,6 @@ class Placement:
         return own[[int(np.argmax(self.samples.shards.sizes[own]))]]
 
 
-
 def refuse_empty(ues: IntArray, sizes: IntArray) -> None:
     """Refuse UEs without samples."""
     empty = ues[sizes[ues] == 0]

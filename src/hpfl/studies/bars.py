@@ -8,7 +8,7 @@ from hpfl.studies.converged import accuracy_bars, converged_rows
 from hpfl.studies.study import Rows
 from hpfl.studies.time_to_accuracy import FIXED, LONGER, Setting, run_rows
 
-Cell = Mapping[int, Mapping[str, Any]]
+BarCell = Mapping[int, Mapping[str, Any]]
 """Runs of one cell of the grid, by seed."""
 
 BARS: Mapping[str, Mapping[str, float]] = {
@@ -77,7 +77,7 @@ def _cell(here: Sequence[Mapping[str, Any]], place: dict[str, Any]) -> Iterator[
         yield place | _against("best fixed", fixed[best], ours, place) | {"which": best}
 
 
-def _against(rival: str, theirs: Cell, ours: Cell, place: Mapping[str, Any]) -> dict[str, Any]:
+def _against(rival: str, theirs: BarCell, ours: BarCell, place: Mapping[str, Any]) -> dict[str, Any]:
     found = paired(theirs, ours)
     bar = BARS.get(place["data"], {}).get(rival) if place["clock"] == "round" else None
     return {
@@ -90,7 +90,7 @@ def _against(rival: str, theirs: Cell, ours: Cell, place: Mapping[str, Any]) -> 
     }
 
 
-def paired(theirs: Cell, ours: Cell) -> dict[str, Any]:
+def paired(theirs: BarCell, ours: BarCell) -> dict[str, Any]:
     """How many times faster ours are, seed by seed, with the interval, and whether all arrived."""
     seeds = sorted(set(ours) & set(theirs))
     pairs = [(_seconds(theirs[seed]), _seconds(ours[seed])) for seed in seeds]
@@ -106,18 +106,18 @@ def paired(theirs: Cell, ours: Cell) -> dict[str, Any]:
     }
 
 
-def _better(here: Sequence[Mapping[str, Any]], planner: str) -> Cell:
+def _better(here: Sequence[Mapping[str, Any]], planner: str) -> BarCell:
     """The planner's runs with the broadcast that is faster for it, of those with which as many seeds were run."""
     cells = [_by_seed(here, planner, broadcast) for broadcast in ("scheduled", "all", "auto")]
     most = max(map(len, cells))
     return min((cell for cell in cells if cell and len(cell) == most), key=slowness, default={})
 
 
-def _by_seed(here: Sequence[Mapping[str, Any]], planner: str, broadcast: str) -> Cell:
+def _by_seed(here: Sequence[Mapping[str, Any]], planner: str, broadcast: str) -> BarCell:
     return {row["seed"]: row for row in here if row["planner"] == planner and row["broadcast"] == broadcast}
 
 
-def slowness(cell: Cell) -> tuple[int, float, float]:
+def slowness(cell: BarCell) -> tuple[int, float, float]:
     """Less is better: fewer runs that do not arrive, less time of those that do, and that the others lasted longer."""
     there = geometric([row["time_s"] for row in cell.values() if row["reached"]])
     lasted_s = [row["run_s"] for row in cell.values() if not row["reached"]]

@@ -7,7 +7,7 @@ from hpfl.reporting.intervals import Interval, arithmetic
 from hpfl.studies.study import Found, Rows
 from hpfl.studies.time_to_accuracy import CONVERGED, diverged
 
-Course = list[tuple[float, float]]
+AccuracyCourse = list[tuple[float, float]]
 """Simulated seconds and personalised accuracy of every evaluation."""
 
 
@@ -66,7 +66,7 @@ def _pair(full: Found, fastest: Found) -> dict[str, Any]:
     }
 
 
-def _curve(part: Found) -> Course:
+def _curve(part: Found) -> AccuracyCourse:
     columns = part["rounds"]
     return [
         (seconds, accuracy)
@@ -75,6 +75,6 @@ def _curve(part: Found) -> Course:
     ]
 
 
-def _at(curve: Course, seconds: float) -> float:
+def _at(curve: AccuracyCourse, seconds: float) -> float:
     """The accuracy last measured by then; 0 before the first."""
     return next((accuracy for moment, accuracy in reversed(curve) if moment <= seconds), 0.0)

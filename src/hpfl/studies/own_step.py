@@ -49,7 +49,7 @@ def parts(scale: Scale, seeds: Sequence[int]) -> list[StudyPart]:
     ]
 
 
-def _part(data: str, place: times.Place, step: float) -> StudyPart:
+def _part(data: str, place: times.TimedPlace, step: float) -> StudyPart:
     part = times.part_of(data, SETTINGS[data], place, (*times.PLANNERS[place.planner], f"learning.outer_lr={step}"))
     role = "development" if place.seed in DEVELOPMENT else "judged"
     labels = {**part.labels, "outer_lr": step, "role": role}

@@ -116,7 +116,7 @@ QUICK: Mapping[str, Setting] = {
 }
 
 
-class Place(NamedTuple):
+class TimedPlace(NamedTuple):
     """One cell of the grid and one seed."""
 
     clock: str
@@ -138,24 +138,24 @@ def _of(data: str, setting: Setting, seed: int) -> Iterator[StudyPart]:
         yield part_of(data, setting, place, PLANNERS[place.planner])
     yield from _long(data, setting, seed)
     for skew, (name, (broadcast, changes)) in product(_ends(setting.skews), setting.ablations.items()):
-        place = Place(setting.clocks[0], skew, name, broadcast, seed)
+        place = TimedPlace(setting.clocks[0], skew, name, broadcast, seed)
         yield _named(part_of(data, setting, place, changes), "ablations")
     for name in setting.systems:
-        place = Place(setting.clocks[0], setting.skews[0], name, "scheduled", seed)
+        place = TimedPlace(setting.clocks[0], setting.skews[0], name, "scheduled", seed)
         yield _named(part_of(data, setting, place, (), system=SYSTEMS[name]), "systems")
     for place in every[len(barred) :]:
         yield part_of(data, setting, place, PLANNERS[place.planner])
 
 
-def grid(setting: Setting, seed: int) -> Iterator[Place]:
+def grid(setting: Setting, seed: int) -> Iterator[TimedPlace]:
     """Every clock, skew, planner and broadcast of a setting; planners with a wish of their own get it."""
     for clock, skew, planner in product(setting.clocks, setting.skews, setting.planners):
-        yield Place(clock, skew, planner, "auto" if planner in OWN_BROADCAST else "all", seed)
+        yield TimedPlace(clock, skew, planner, "auto" if planner in OWN_BROADCAST else "all", seed)
         if planner not in ("full", "round-robin", "random-cycle"):  # everybody hears anyway, or has to
-            yield Place(clock, skew, planner, "scheduled", seed)
+            yield TimedPlace(clock, skew, planner, "scheduled", seed)
 
 
-def _rank(place: Place, setting: Setting) -> tuple[bool, bool, bool]:
+def _rank(place: TimedPlace, setting: Setting) -> tuple[bool, bool, bool]:
     """First what the bars need: the first clock, the outer skews, the broadcast that is faster as a rule."""
     return place.clock != setting.clocks[0], place.skew not in _ends(setting.skews), place.broadcast == "scheduled"
 
@@ -169,7 +169,7 @@ def _long(data: str, setting: Setting, seed: int) -> Iterator[StudyPart]:
     if setting.long is None:
         return
     for skew, (planner, broadcast) in product(setting.long.skews, (("full", "all"), ("fastest", "auto"))):
-        place = Place(setting.clocks[0], skew, planner, broadcast, seed)
+        place = TimedPlace(setting.clocks[0], skew, planner, broadcast, seed)
         changes = (*PLANNERS[planner], f"training.rounds={setting.long.rounds}")
         part = part_of(data, setting, place, (*changes, f"evaluation.every={setting.long.evaluate_every}"))
         yield replace(
@@ -187,7 +187,7 @@ def _named(part: StudyPart, kind: str) -> StudyPart:
 
 
 def part_of(
-    data: str, setting: Setting, place: Place, changes: Sequence[str], *, system: str | None = None
+    data: str, setting: Setting, place: TimedPlace, changes: Sequence[str], *, system: str | None = None
 ) -> StudyPart:
     """The run of one place with `changes` on top."""
     overrides = [

@@ -27,7 +27,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class JobOutcome:
     """How a job ended: done; stopped after a round, to go on later (neither done nor error); or with an error."""
 
     done: bool
@@ -55,7 +55,7 @@ Player = Callable[[Mapping[str, Any], Playing], Mapping[str, Any]]
 
 
 class Course(Protocol):
-    """Hears how jobs go, always in the process and thread that called `Engine.run`; an error of its ends that."""
+    """Hears how jobs go, always in the process and thread that called `JobEngine.run`; an error of its ends that."""
 
     def begun(self, job: Job) -> None:
         """A process has taken it up; again, if another one was killed over it."""
@@ -69,7 +69,7 @@ class Course(Protocol):
         """It says something that should be known."""
         ...
 
-    def ended(self, job: Job, outcome: Outcome) -> None:
+    def ended(self, job: Job, outcome: JobOutcome) -> None:
         """It is over."""
         ...
 
@@ -78,7 +78,7 @@ class Course(Protocol):
         ...
 
 
-class Engine(AbstractContextManager[Any], Protocol):
+class JobEngine(AbstractContextManager[Any], Protocol):
     """Plays jobs. What it starts, processes or actors, is there between enter and exit, for all calls of `run`."""
 
     def run(self, jobs: Sequence[Job], course: Course) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpfl.config import ConfigError
-from hpfl.sweeps.jobs import Course, Job, Outcome
+from hpfl.sweeps.jobs import Course, Job, JobOutcome
 from hpfl.sweeps.worker_process import WorkerProcess
 
 LOOK_S = 0.2
@@ -95,7 +95,7 @@ class LocalEngine:
                 course.note(job, each["note"])
             else:
                 worker.job = None
-                course.ended(job, Outcome(**each["ended"]))
+                course.ended(job, JobOutcome(**each["ended"]))
 
     def _lost(
         self, worker: WorkerProcess, job: Job | None, course: Course, waiting: deque[Job], tries: Counter[str]
@@ -109,7 +109,7 @@ class LocalEngine:
             course.note(job, f"the process of {job.name} {how.splitlines()[0]}; another takes it up")
             waiting.appendleft(job)
         else:
-            course.ended(job, Outcome(done=False, error=f"{MOST_TRIES} processes died over it; the last {how}"))
+            course.ended(job, JobOutcome(done=False, error=f"{MOST_TRIES} processes died over it; the last {how}"))
 
 
 def usual_workers() -> int:

@@ -5,21 +5,21 @@ from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import Any
 
-from hpfl.sweeps.jobs import Job, Outcome, Player, Playing
+from hpfl.sweeps.jobs import Job, JobOutcome, Player, Playing
 from hpfl.told_errors import LOST, REFUSALS
 
 
-def played(job: Job, playing: Playing) -> Outcome:
+def played(job: Job, playing: Playing) -> JobOutcome:
     """Play it; whatever goes wrong with it is its outcome, and nobody else's."""
     try:
         player: Player = resolve_name(job.player)
         facts = dict(player(job.task, playing))
     except (*REFUSALS, *LOST) as error:
-        return Outcome(done=False, error=str(error))
+        return JobOutcome(done=False, error=str(error))
     except Exception as error:  # noqa: BLE001  a part of somebody's own may raise anything
         last = "".join(traceback.format_exception(error)[-3:]).strip()
-        return Outcome(done=False, error=f"{type(error).__name__}: {error}\n{last}")
-    return Outcome(done=bool(facts.pop("done", True)), facts=facts)
+        return JobOutcome(done=False, error=f"{type(error).__name__}: {error}\n{last}")
+    return JobOutcome(done=bool(facts.pop("done", True)), facts=facts)
 
 
 def job_from_plain(plain: Mapping[str, Any]) -> Job:

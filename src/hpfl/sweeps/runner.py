@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hpfl.reporting.store import OutputError
 from hpfl.sweeps.in_process import InProcess
-from hpfl.sweeps.jobs import Engine, Job, Outcome
+from hpfl.sweeps.jobs import Job, JobEngine, JobOutcome
 from hpfl.sweeps.local_engine import LocalEngine
 from hpfl.sweeps.part_run import job_of
 from hpfl.sweeps.parts import StudyPart, done
@@ -64,7 +64,7 @@ def run_parts(
     first run that fails ends it. Whenever all parts are done, `more` is asked for all that there are by then.
     """
     place = Place(out=out, device=device, data_dir=data_dir)
-    engine: Engine = LocalEngine(workers) if workers > 1 else InProcess()
+    engine: JobEngine = LocalEngine(workers) if workers > 1 else InProcess()
     with alone(out), SweepDisplay(console=console or Console(stderr=True)) as display:
         left = play_parts(parts, place, engine, display, should_stop=should_stop, more=more)
     return not left
@@ -73,7 +73,7 @@ def run_parts(
 def play_parts(
     parts: Sequence[StudyPart],
     place: Place,
-    engine: Engine,
+    engine: JobEngine,
     display: SweepDisplay,
     *,
     should_stop: ShouldStop = lambda: False,
@@ -91,6 +91,7 @@ def play_parts(
             how.run([_job(part, place) for part in together or missing], course)
             if should_stop():
                 break
+            course.refuse_undone()
         _tidy(queue.parts, place.out)
         left = course.unfailed(queue.missing(ask=False))
     return Unfinished(missing=[part.name for part in left], failed=course.failed)
@@ -159,6 +160,7 @@ class _Course:
     def __init__(self, display: SweepDisplay, should_stop: ShouldStop, *, go_on: bool) -> None:
         self.display, self.should_stop, self.go_on = display, should_stop, go_on
         self.failed: dict[str, str] = {}
+        self._undone: set[str] = set()
 
     def unfailed(self, parts: Sequence[StudyPart]) -> list[StudyPart]:
         """Those that have not failed."""
@@ -180,10 +182,20 @@ class _Course:
     def note(self, job: Job, text: str) -> None:
         self.display.note(text)
 
-    def ended(self, job: Job, outcome: Outcome) -> None:
+    def ended(self, job: Job, outcome: JobOutcome) -> None:
         self.display.standing.over(job.name, done=outcome.done)
         self.display.renew()
-        if outcome.error and not self.go_on:
-            raise OutputError(f"{job.name}: {outcome.error}")
         if outcome.error:
-            self.failed[job.name] = outcome.error
+            self._fail(job.name, outcome.error)
+        elif not outcome.done:
+            self._undone.add(job.name)
+
+    def refuse_undone(self) -> None:
+        """A run that nobody stopped and that left no results would be begun for ever."""
+        for name in sorted(self._undone):
+            self._fail(name, "it ended without results")
+
+    def _fail(self, name: str, error: str) -> None:
+        if not self.go_on:
+            raise OutputError(f"{name}: {error}")
+        self.failed[name] = error

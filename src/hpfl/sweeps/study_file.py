@@ -14,8 +14,8 @@ from hpfl.reporting.targets import LOSS, Target
 OPTIONS = "_options"
 CASE = "case"
 """The axis of named cases."""
-Output = Literal["csv", "parquet", "tables", "figures", "page"]
-OUTPUTS: tuple[Output, ...] = ("csv", "parquet", "tables", "figures", "page")
+SweepOutput = Literal["csv", "parquet", "tables", "figures", "page"]
+OUTPUTS: tuple[SweepOutput, ...] = ("csv", "parquet", "tables", "figures", "page")
 _LARGEST_FILE_BYTES = 1_000_000
 _AXES = (("grid",), ("zip",))
 
@@ -66,7 +66,7 @@ class SweepStudy(BaseModel):
     """Personalised accuracies to be timed, as shares; or `{ loss = ... }`. None: the configured one."""
     baseline: Keys = Field(default_factory=dict)
     """The values that a cell has which the others are set against: `planning.planner = "random"`."""
-    outputs: list[Output] = Field(default_factory=lambda: list(OUTPUTS))
+    outputs: list[SweepOutput] = Field(default_factory=lambda: list(OUTPUTS))
     """What is made of the runs."""
     tune: dict[str, Any] = Field(default_factory=dict)
     """What `hpfl tune` searches; a sweep does not read it."""

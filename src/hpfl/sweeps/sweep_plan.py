@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpfl.reporting.folder import numbered
-from hpfl.sweeps.baselines import baselines
 from hpfl.sweeps.cells import Cell, cells_of, parts_of
 from hpfl.sweeps.parts import StudyPart, done
+from hpfl.sweeps.set_against import baselines
 from hpfl.sweeps.sweep_folder import BasedStudy, is_free
 
 

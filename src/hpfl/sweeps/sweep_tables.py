@@ -7,8 +7,8 @@ from typing import Any
 
 from hpfl.reporting.intervals import Interval, arrivals, mean_of_all, paired_ratio
 from hpfl.reporting.targets import Target
-from hpfl.sweeps.baselines import baselines
 from hpfl.sweeps.cells import SEED, Cell, cell_names
+from hpfl.sweeps.set_against import baselines
 from hpfl.sweeps.study_file import CASE
 from hpfl.sweeps.swept import Swept, result_rows, target_columns
 
