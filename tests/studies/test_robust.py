@@ -4,7 +4,7 @@ import numpy as np
 
 from hpfl.studies import robust
 from hpfl.studies.cases import QUICK
-from hpfl.studies.runner import results, run_parts
+from hpfl.sweeps.runner import results, run_parts
 
 
 def found(labels, who, attack, rule, accuracy, seed=0, success=None):

@@ -45,8 +45,8 @@ class Learners:
 
     `loses_ues` says whether an edge may have to compute again without some of its UEs. `codings` is the menu of chains
     of codecs for uploads: of UEs, and of edges where they have a `backhaul`. `travelling` says what is coded, and
-    `foretold` what coding will add (None: nobody asks), `hostility` which edges are hostile (None: nobody is), `counted`
-    what of an update counts by the share of the UEs that were heard (None: nothing does).
+    `foretold` what coding will add (None: nobody asks), `hostility` which edges are hostile (None: nobody is),
+    `counted` what of an update counts by the share of the UEs that were heard (None: nothing does).
     """
 
     cohort: Computes

@@ -14,9 +14,9 @@ from hpfl.learning.models import mlp
 from hpfl.rng import Streams
 from hpfl.studies import robust_picture
 from hpfl.studies.cases import Scale
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Rows, Study, TableRow, Tables
 from hpfl.studies.tabulate import bands, where
+from hpfl.sweeps.parts import StudyPart
 
 SHARE, EDGES, UES = 0.2, 5, 10
 WHO = {"ues": "training.edge_combine", "edges": "training.combine"}

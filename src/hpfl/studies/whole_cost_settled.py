@@ -8,7 +8,6 @@ few cores, against everybody at their best and against the fixed choices that ca
 from collections.abc import Iterator, Mapping, Sequence
 
 from hpfl.studies.cases import Scale
-from hpfl.studies.parts import StudyPart
 from hpfl.studies.study import Found, Rows, Study, Tables
 from hpfl.studies.whole_cost import picture, tables
 from hpfl.studies.whole_cost_bars import missed
@@ -23,6 +22,7 @@ from hpfl.studies.whole_cost_ways import (
     judged_part,
     long_part,
 )
+from hpfl.sweeps.parts import StudyPart
 
 FRESH = 400
 """What is added to a seed's number: seeds 400 to 404 judge."""
