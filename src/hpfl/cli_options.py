@@ -20,6 +20,14 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key, e.g. data.edge_skew=1. May be repeated."),
 ]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The Ray cluster (engine ray).",
+        show_default="RAY_ADDRESS; else one is started on this machine",
+    ),
+]
 
 
 def _known_formats(given: list[str] | None) -> list[str] | None:

@@ -10,14 +10,24 @@ from rich.console import Console
 
 from hpfl.cli_errors import reported
 from hpfl.cli_folders import home, own_folder, to_resume, unused
-from hpfl.cli_options import FormatOption, SetOption, SourceArgument, StyleOption, SystemOption
+from hpfl.cli_options import AddressOption, FormatOption, SetOption, SourceArgument, StyleOption, SystemOption
 from hpfl.cli_running import run_with_display
 from hpfl.cli_watching import watched
 from hpfl.config import Config, load
 from hpfl.reporting.config_file import refuse_changed
 from hpfl.reporting.formats import final_quality
 from hpfl.reporting.looks import drawn_as
+from hpfl.spreading import spread_by
 from hpfl.training.watching import RunResult
+
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Workers that compute the run's blocks of UEs (engine ray).", show_default="2")
+]
+CpusOption = Annotated[
+    int | None,
+    typer.Option(help="CPUs of a worker, and so its threads; results go by this.", show_default="1"),
+]
+GpusOption = Annotated[float | None, typer.Option(help="GPUs of a worker, or a share: 0.25.", show_default="0")]
 
 
 @reported
@@ -35,6 +45,11 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     data_dir: Annotated[
         Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
     ] = None,
+    engine: Annotated[str, typer.Option(help="local (this process), or ray: workers of a cluster compute.")] = "local",
+    workers: WorkersOption = None,
+    cpus_per_worker: CpusOption = None,
+    gpus_per_worker: GpusOption = None,
+    address: AddressOption = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -60,10 +75,13 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     if resume and own_folder(source) is not None:
         refuse_changed(Path(source))
     config = load(source, system=system, overrides=_overrides(set_, seed, rounds))
+    spread = spread_by(
+        engine, workers=workers, cpus_per_worker=cpus_per_worker, gpus_per_worker=gpus_per_worker, address=address
+    )
     how: dict[str, Any] = {"resume": resume, "force": force, "device": device, "data_dir": data_dir, "quiet": quiet}
     with _folder(source, system, out, config, how) as folder, watched(folder, wanted=watch):
         with drawn_as(style, formats or ()):
-            result = run_with_display(config, folder, **how)
+            result = run_with_display(config, folder, spread=spread, **how)
         if not quiet:
             _closing_words(config, result, folder)
         if not result.completed:

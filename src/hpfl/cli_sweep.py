@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hpfl.cli_errors import leave, refuse, reported
-from hpfl.cli_options import FormatOption, SetOption, StyleOption
+from hpfl.cli_options import AddressOption, FormatOption, SetOption, StyleOption
 from hpfl.config import check_key, toml_value
 from hpfl.reporting.looks import drawn_as
 from hpfl.stopping import stopping_after_round
@@ -21,7 +21,7 @@ from hpfl.sweeps.sweep_folder import STUDY, BasedStudy, base_of, home_of
 from hpfl.sweeps.sweep_page import PAGE
 from hpfl.sweeps.sweep_plan import Sweep, planned, usual_folder
 from hpfl.sweeps.sweep_tables import ResultTable
-from hpfl.sweeps.sweeping import Means, SweepResult, carry_out
+from hpfl.sweeps.sweeping import Cluster, Means, SweepResult, carry_out
 from hpfl.sweeps.table_texts import plain_cell
 
 
@@ -61,6 +61,9 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     ] = 0,
     engine: Annotated[str, typer.Option(help="What plays the runs: local, or ray for a cluster.")] = "local",
     gpus: Annotated[int, typer.Option(help="GPUs that the workers share.", min=0)] = 0,
+    cpus_per_run: Annotated[int, typer.Option(help="CPUs of a run (engine ray).", min=1)] = 1,
+    gpus_per_run: Annotated[float, typer.Option(help="GPUs of a run, or a share: 0.1 (engine ray).", min=0)] = 0.0,
+    address: AddressOption = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
     data_dir: Annotated[
         Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
@@ -88,7 +91,16 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     given = {"vary": vary, "set": set_, "seeds": seeds, "targets": targets, "baseline": baseline}
     based = _based(source, given)
     folder = out or home_of(Path(source)) or usual_folder(Path(source).stem, based)
-    means = Means(engine=engine, workers=workers, gpus=gpus, device=device, data_dir=data_dir, run=not no_run)
+    cluster = Cluster(cpus_per_run=cpus_per_run, gpus_per_run=gpus_per_run, address=address or "")
+    means = Means(
+        engine=engine,
+        workers=workers,
+        gpus=gpus,
+        cluster=cluster,
+        device=device,
+        data_dir=data_dir,
+        run=not no_run,
+    )
     console = Console(quiet=quiet)
     plan = planned(based, folder, keep_stale=keep_stale)
     _announce(plan, console)

@@ -27,6 +27,7 @@ from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment
 from hpfl.simulation.simulated_run import Simulation, build_simulation
 from hpfl.simulation.trace import TraceFile
+from hpfl.spreading import Spread, Where, driver_device
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.loop import AfterRound, train
 from hpfl.training.record import RoundRecord
@@ -63,20 +64,22 @@ def run_experiment(
     data: FederatedData | Dataset | None = None,
     hooks: Hooks | None = None,
     watchers: Sequence[Watcher] = (),
+    spread: Spread | None = None,
 ) -> ShownResult:
     """Train as `config` says and return the results; with `out` they are written there too, with checkpoints.
 
     `out` must be empty, unless the run in it is to go on (`resume`) or to be replaced (`force`). `figures` draws
     pictures at the end, into `out/figures`. `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are
     looked for before they are downloaded. `data` are samples of one's own instead of `config.data.dataset`; they bring
-    the number of UEs and edges along. `watchers` are told what happens and change nothing. Nothing is shown.
+    the number of UEs and edges along. `watchers` are told what happens and change nothing. `spread` has workers
+    elsewhere compute (None: this process does). Nothing is shown.
     """
     hooks = hooks or Hooks(warn=warned)
     say = hooks.warn or hooks.note
     experiment = resolve(config)
     named = watchers_of(experiment, None if out is None else Path(out))
     heard = _Heard(hooks, [*named, *watchers], say)
-    chosen = choose_device(device)
+    how = Where(choose_device(device) if spread is None else driver_device(device), spread)
 
     def loaded() -> tuple[Experiment, Dataset]:
         fit, dataset = _with_data(experiment, data, data_dir, hooks)
@@ -85,13 +88,13 @@ def run_experiment(
         return fit, dataset
 
     if out is None:
-        return _run(*loaded(), None, resume=False, device=chosen, heard=heard)
+        return _run(*loaded(), None, resume=False, how=how, heard=heard)
     if resume and force:
         raise OutputError("--resume goes on with a run and --force starts it anew; wanted one of them")
     if resume and not Path(out).is_dir():
         raise OutputError(f"{out} does not exist, so there is no run in it to resume; leave out --resume to start one")
     with RunStore.open(Path(out), resume=resume, force=force) as store:
-        result = _run(*loaded(), store, resume=resume, device=chosen, heard=heard)
+        result = _run(*loaded(), store, resume=resume, how=how, heard=heard)
     if figures:
         draw_at_the_end(Path(out), hooks.note)
     return result
@@ -146,13 +149,14 @@ class _Hooked(Watcher):
 
 
 def _run(
-    config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, device: torch.device, heard: _Heard
+    config: Experiment, dataset: Dataset, store: RunStore | None, *, resume: bool, how: Where, heard: _Heard
 ) -> ShownResult:
-    began = time.perf_counter()
+    began, device = time.perf_counter(), how.device
     idle = idle_settings(config, owned=dataset.owners is not None)
-    with _tracing(config, resume=resume) as trace:
+    with how.cohorts(heard.hooks.note) as make, _tracing(config, resume=resume) as trace:
         drawn = None if trace is None else trace.record
-        simulation = build_simulation(config, dataset, device=device, stopwatch=time.perf_counter, record=drawn)
+        kind: dict[str, Any] = {"device": device, "make": make, "record": drawn}
+        simulation = build_simulation(config, dataset, **kind, stopwatch=time.perf_counter)
 
         def facts() -> dict[str, Any]:
             return {
@@ -161,6 +165,7 @@ def _run(
                 "wall_s": time.perf_counter() - began,
                 "environment": environment(device=device.type),
                 "idle_settings": list(idle),
+                **how.facts,
             }
 
         listeners = _listeners(heard, trace)

@@ -18,6 +18,7 @@ from hpfl.experiment import Hooks, run_experiment, warned
 from hpfl.reporting.console import RunDisplay, download_progress
 from hpfl.reporting.notebook import NotebookDisplay
 from hpfl.reporting.shown_result import ShownResult
+from hpfl.spreading import Spread, spread_by
 from hpfl.stopping import Stop, stopping_after_round
 from hpfl.told_errors import LOST, REFUSALS, tell
 from hpfl.training.watching import Watcher
@@ -39,6 +40,8 @@ def run(
     hooks: Hooks | None = None,
     watchers: Sequence[Watcher] = (),
     progress: bool | None = None,
+    engine: str | Spread = "local",
+    workers: int | None = None,
     **parts: Any,
 ) -> ShownResult:
     """Train as `config` says and return the results; with `out` they are written there too, with checkpoints.
@@ -47,14 +50,16 @@ def run(
     pictures at the end, into `out/figures`. `device` is "cpu", "cuda" or "auto"; `data_dir` is where data sets are
     looked for before they are downloaded. `data` are samples of one's own, or a function that returns them, instead of
     `config.data.dataset`; they bring the number of UEs and edges along. `watchers` are told what happens and change
-    nothing. `progress` shows how far it is: by default at a terminal and in a notebook. `parts` are given by the names
-    of their keys, as names or as objects: `planner=mine, planner_options={"rest": 2}, model=MyNet`.
+    nothing. `progress` shows how far it is: by default at a terminal and in a notebook. `engine="ray"` has `workers` of
+    a cluster compute, bit for bit the same; a `hpfl.clusters.spread.RaySpread` says more of them. `parts` are given by
+    the names of their keys, as names or as objects: `planner=mine, planner_options={"rest": 2}, model=MyNet`.
 
     The first interrupt ends the run after its round, and what there is is returned; the second stops at once.
     """
     place: dict[str, Any] = {"out": out, "resume": resume, "force": force, "figures": figures}
     kind: dict[str, Any] = {"device": device, "data_dir": data_dir, "data": data() if callable(data) else data}
     try:
+        kind["spread"] = spread_by(engine, workers=workers) if isinstance(engine, str) else engine
         config = with_parts(config.written if isinstance(config, Experiment) else config, parts) if parts else config
         with _display(config, progress) as display, _interruptible(display, hooks) as (stop, heard):
             seen = [*watchers, *([] if display is None else [display])]

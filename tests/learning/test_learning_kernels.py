@@ -1,7 +1,6 @@
 """The GPU kernels of pooled convolutions against the layers they stand for; without a GPU, interpreted where asked."""
 
 import os
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,7 +11,6 @@ from cohort_examples import EXAMPLES, SIZES, Segments, images, updates
 from torch import Tensor, nn
 
 from hpfl.learning import LearningError, LocalTraining, RecordedCohort, TestData
-from hpfl.learning.blocks import blocks
 from hpfl.learning.chain import pooled as pooled_module
 from hpfl.learning.chain.convolution import Convolution, Geometry
 from hpfl.learning.chain.delta import Delta
@@ -186,11 +184,9 @@ def test_recorded_rounds_and_evaluations_equal_those_computed_at_once() -> None:
 
 
 @needs_gpu
-def test_a_recorded_round_of_several_blocks_leaves_earlier_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for user in ("replay", "cohort_round"):
-        monkeypatch.setattr(f"hpfl.learning.{user}.blocks", partial(blocks, size=2))
+def test_a_recorded_round_of_several_blocks_leaves_earlier_answers_alone() -> None:
     example = MODELS["uneven net"]()
-    cohort = example.cohort(training(), device=DEVICE)
+    cohort = example.cohort(training(), device=DEVICE, block_ues=2)
     recorded, expected = RecordedCohort(cohort), updates(cohort, example.start).update
     first = updates(recorded, example.start).update
     updates(recorded, example.start * 2)

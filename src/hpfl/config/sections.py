@@ -12,6 +12,7 @@ from hpfl.config.old_keys import RenewedSection, old_key
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS
 from hpfl.learning import LOSSES, MODELS
+from hpfl.learning.blocks import BLOCK
 from hpfl.learning.method import METHODS
 from hpfl.learning.metrics import METRICS
 from hpfl.learning.uplink import UPLINKS
@@ -167,6 +168,9 @@ class LearningConfig(RenewedSection):
         "float32", "precision: float32, float64; tf32, bf16: float32 whose products a GPU rounds to about three digits"
     )
     memory_gb: float = key(4.0, "memory a cohort's computation may use", unit="GB", gt=0)
+    block_ues: int = key(
+        BLOCK, "UEs that follow each other and are added up apart: what one worker computes", unit="UEs", since=4, ge=1
+    )
 
     objective = old_key("learning.objective")
     hessian_free_delta = old_key("learning.hessian_free_delta")

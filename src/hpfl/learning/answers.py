@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from hpfl.arrays import FloatArray
-from hpfl.learning.batches import Samples, Segments
+from hpfl.learning.batches import Samples, Segments, ShardRows
 from hpfl.learning.kept import Kept
 
 
@@ -32,7 +32,7 @@ class TestData:
 
     inputs: Tensor
     targets: Tensor
-    shards: Segments
+    shards: Segments | ShardRows
 
     def on(self, device: torch.device, dtype: torch.dtype) -> Samples:
         """The same samples on a device."""

@@ -15,6 +15,7 @@ from hpfl.rng import Stream
 
 _LONGEST_GAP = 64  # UEs skipped rather than starting another draw, where they have few words each
 _MOST_SKIPPED = 4096  # words
+_ALIGNED_BYTES = 64  # where PyTorch has every new array begin
 _MOST_CANDIDATES = 400  # ends of groups tried; more cost time without saving padding
 
 
@@ -42,10 +43,14 @@ class ShardRows:
     sizes: IntArray  # per UE
     before: IntArray  # per segment: samples of all earlier segments
     start: IntArray  # per segment: its first arranged row
+    held: IntArray | None = None  # the UEs whose samples are here; None: all
+    all_rows: int | None = None  # of the whole data, where only a part of it is here: budgets of memory go by it
 
     @staticmethod
-    def of(shards: Segments) -> "ShardRows":
+    def of(shards: "Segments | ShardRows") -> "ShardRows":
         """The lookup of a partition."""
+        if isinstance(shards, ShardRows):
+            return shards
         offsets = np.asarray(shards.offsets, dtype=np.int64)
         ends = np.concatenate([[0], np.cumsum(np.asarray(shards.length, dtype=np.int64))])
         first = ends[offsets[:-1]]
@@ -69,7 +74,9 @@ class Samples:
     mass: Mass | None = None  # what samples count in a UE's mean; None: all alike
 
     @staticmethod
-    def on(device: torch.device, dtype: torch.dtype, *, inputs: Tensor, targets: Tensor, shards: Segments) -> "Samples":
+    def on(
+        device: torch.device, dtype: torch.dtype, *, inputs: Tensor, targets: Tensor, shards: Segments | ShardRows
+    ) -> "Samples":
         """Arranged data moved to a device; whole-number inputs other than bytes (tokens) stay as they are."""
         if inputs.is_floating_point():
             inputs = inputs.to(dtype)
@@ -78,13 +85,18 @@ class Samples:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of inputs and targets on the device."""
-        return self.inputs.nbytes + self.targets.nbytes
+        """Bytes of inputs and targets on the device, of the whole data."""
+        return self.whole_bytes(self.inputs) + self.whole_bytes(self.targets)
+
+    def whole_bytes(self, own: Tensor) -> int:
+        """Bytes of inputs or targets, of the whole data where a part of it is here: all processes budget alike."""
+        every = self.shards.all_rows
+        return own.nbytes if every is None else every * own[:1].numel() * own.element_size()
 
     def bytes_beyond(self, *given: Tensor) -> int:
         """Bytes taken beside the tensors that were given: none where they serve as they are."""
         shared = {tensor.data_ptr() for tensor in given}
-        return sum(own.nbytes for own in (self.inputs, self.targets) if own.data_ptr() not in shared)
+        return sum(self.whole_bytes(own) for own in (self.inputs, self.targets) if own.data_ptr() not in shared)
 
     @property
     def input_itemsize(self) -> int:
@@ -136,6 +148,10 @@ class Batch:
             return self._mapped(lambda array: array[first : first + count])
         place = torch.from_numpy(ues).to(self.inputs.device)
         return self._mapped(lambda array: array[place])
+
+    def aligned(self) -> "Batch":
+        """The same numbers, each array beginning where a new one would."""
+        return self._mapped(lambda array: array.clone() if array.data_ptr() % _ALIGNED_BYTES else array)
 
     def _mapped(self, take: Callable[[Tensor], Tensor]) -> "Batch":
         gram = None if self.gram is None else take(self.gram)

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates, TestData
-from hpfl.learning.batches import Batch, Samples, Segments
+from hpfl.learning.batches import Batch, Samples, Segments, ShardRows
+from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
 from hpfl.learning.coding import UNCODED, Coding
-from hpfl.learning.cohort_round import Answer, CohortRound, Request, reported
+from hpfl.learning.cohort_round import Answer, BlockSums, CohortRound, Request, reported
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, try_one
 from hpfl.learning.evaluation import Evaluation
@@ -28,8 +29,8 @@ from hpfl.learning.local_batches import LocalBatches
 from hpfl.learning.method import Method, is_objective, roles_of
 from hpfl.learning.metrics import DEFAULT_METRICS, LOSS_COLUMNS, BoundMetric, columns_of, figures_of
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.packing import Layout, Limit, whole_batch
-from hpfl.learning.placement import Placement, converted, per_ue_bytes, room_beside
+from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, Layout, Limit, whole_batch
+from hpfl.learning.placement import Placement, converted, per_ue_bytes, refuse_empty, room_beside
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.room import Trial
 from hpfl.learning.sending import Sending
@@ -37,8 +38,6 @@ from hpfl.learning.task import Task
 from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.rng import Streams
 
-_MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic
-_LITTLE_PADDING = 0.08  # where arithmetic is what costs
 _TRIED = 4  # samples that a model is tried with
 
 
@@ -52,7 +51,7 @@ class Cohort:
         *,
         inputs: Tensor,
         targets: Tensor,
-        shards: Segments,
+        shards: Segments | ShardRows,
         test: TestData | None = None,
         method: Method | None = None,
         uplink: Uplink = IDENTITY,
@@ -61,6 +60,7 @@ class Cohort:
         memory_gb: float = 4.0,
         layerwise: bool = True,
         chunk: int | None = None,
+        block_ues: int = BLOCK,
         products: Products = "full",
         metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS,
     ) -> None:
@@ -69,8 +69,8 @@ class Cohort:
         `method` and `uplink` are the UE's side of a round; without, it is the objective that `training` names, and
         updates arrive as they are. `test` is what evaluations will be asked with, and stays on the device where it
         fits; `metrics` are measured on it. `layerwise = False` keeps to the general engine, `chunk` bounds the UEs
-        computed at once: both change speed and rounding only. `products` of "tf32" or "bf16", on a GPU, round their
-        factors to about three digits.
+        computed at once, `block_ues` those whose sums are formed apart: all three change speed and rounding only.
+        `products` of "tf32" or "bf16", on a GPU, round their factors to about three digits.
         """
         self._device = torch.device(device)
         if method is not None and is_objective(method):
@@ -81,10 +81,10 @@ class Cohort:
         samples = Samples.on(self.device, dtype, inputs=inputs, targets=targets, shards=shards)
         samples = converted(replace(samples, mass=self.task.mass), memory_gb)
         check_model(self.task, samples.example(_TRIED)[0], samples.targets)
-        self.chunk, self.products, self.metrics = chunk, products, metrics
+        self.chunk, self.block_ues, self.products, self.metrics = chunk, block_ues, products, metrics
         room = room_beside(samples, memory_gb, inputs, targets)
         self.engine, padding = _engine_for(self.task, training, samples, method, layerwise=layerwise)
-        self.data = Placement(samples, room, padding=padding, batch_size=training.batch_size)
+        self.data = Placement(samples, room, padding=padding, batch_size=training.batch_size, block_ues=block_ues)
         check_computes(products, self.device, lambda: try_one(self.engine, template, samples.one_ue(2)))
         whole = training.batch_size is None or test is not None
         self.data.reserve(whole=whole, gram=_gram(self.engine, training), test=test)
@@ -122,38 +122,60 @@ class Cohort:
         params = params.to(self.device, self.data.samples.dtype)
         asked = {"num_groups": num_groups, "weights": weights, "streams": streams, "key": key, "coding": coding}
         request = Request.of(params, ues, groups, **asked)
-        self.data.refuse_empty(request.ues)
+        refuse_empty(request.ues, self.data.samples.shards.sizes)
         rows = self.sending.rows_of(kept, params, request.groups, coding)
-        errors = 0 if rows.codec is None else rows.codec.shape[1]
-        beside = self._beside(len(request.ues), keep_per_ue=keep_per_ue, errors=errors)
         answer = Answer.empty(request, rows, keep_per_ue=keep_per_ue)
-        work = CohortRound(self.engine, self.batches, self.sending, request, rows, answer)
-        self.pack()
         with repeatable(self.products, self.device):
-            trial = self.update_trial(params, keep_per_ue=keep_per_ue, coding=coding)
-            kind = ("updates", params.ndim, keep_per_ue, coding.names)
-            work.run(self._limit(kind, self.batches.layout, trial, beside))
+            work, limit = self._work(request, rows, answer, len(request.ues))
+            work.run(limit)
         return reported(request, answer)
+
+    def part_updates(
+        self, request: Request, kept: Kept | None, *, keep_per_ue: bool, all_asked: int
+    ) -> tuple[list[BlockSums], Answer]:
+        """Sums of each block of a part of `all_asked` UEs, and what there is of its UEs: for those who add up."""
+        rows = self.sending.rows_of(kept, request.params, request.groups, request.coding)
+        answer = Answer.empty(request, rows, keep_per_ue=keep_per_ue, sums=False)
+        with repeatable(self.products, self.device):
+            work, limit = self._work(request, rows, answer, all_asked)
+            return list(work.block_sums(limit)), answer
+
+    def _work(self, request: Request, rows: Kept, answer: Answer, all_asked: int) -> tuple[CohortRound, Limit]:
+        """The computation of a request out of one of `all_asked` UEs, and its chunks: a part has those of the whole."""
+        self.pack()
+        per_ue, coding, params = answer.per_ue is not None, request.coding, request.params
+        errors = 0 if rows.codec is None else rows.codec.shape[1]
+        beside = self._beside(all_asked, keep_per_ue=per_ue, errors=errors)
+        trial = self.update_trial(params, keep_per_ue=per_ue, coding=coding)
+        limit = self._limit(("updates", params.ndim, per_ue, coding.names), self.batches.layout, trial, beside)
+        return CohortRound(self.engine, self.batches, self.sending, request, rows, answer, self.block_ues), limit
 
     def evaluate(
         self, params: Tensor, test: TestData, *, inner_lr: float, inner_steps: int = 1, kept: Kept | None = None
     ) -> Evaluation:
         """Losses and metrics of every UE with samples at `params` [P], and at its personal model."""
+        figures = self.figures_at(params, test, np.arange(self.num_ues), self.adapting(inner_lr, inner_steps), kept)
+        return Evaluation(dict(zip(columns_of(self.metrics), figures, strict=True)))
+
+    def figures_at(
+        self, params: Tensor, test: TestData, ues: IntArray, training: LocalTraining, kept: Kept | None
+    ) -> FloatArray:
+        """Figures [columns, n] of UEs in the order of their numbers, block by block; `kept` has a row for each."""
         params = params.to(self.device, self.data.samples.dtype)
-        samples, training = self.data.tests(test), self.adapting(inner_lr, inner_steps)
-        rows = self.sending.rows_of(kept, params, np.zeros(self.num_ues, dtype=np.int64))
-        figures = params.new_full((len(columns_of(self.metrics)), self.num_ues), torch.nan)
+        samples = self.data.tests(test)
+        rows = self.sending.rows_of(kept, params, np.zeros(len(ues), dtype=np.int64))
+        figures = params.new_full((len(columns_of(self.metrics)), len(ues)), torch.nan)
         self.data.pack()
-        ues = np.flatnonzero(self.data.samples.shards.sizes)
+        there = np.flatnonzero(self.data.samples.shards.sizes[ues])
+        trial, kind = self.evaluation_trial(params, samples, training), ("evaluate", training.inner_steps)
         with repeatable(self.products, self.device):
-            limit = self._limit(
-                ("evaluate", inner_steps), self.data.whole, self.evaluation_trial(params, samples, training)
-            )
-            for at in self.data.whole.chunks(ues, np.zeros_like(ues), limit):
-                own = ues[at]
-                found = self._evaluated(params, own, samples, training, rows.rows(own).method)
-                figures[:, torch.from_numpy(own).to(self.device)] = found
-        return self.evaluation_of(figures, samples)
+            limit = self._limit(kind, self.data.whole, trial)
+            for block in blocks(ues[there], self.block_ues):
+                for at in self.data.whole.chunks(ues[there[block]], np.zeros_like(block), limit):
+                    own = there[block[at]]
+                    found = self._evaluated(params, ues[own], samples, training, rows.rows(own).method)
+                    figures[:, torch.from_numpy(own).to(self.device)] = found
+        return self.on_host(figures, samples, ues)
 
     def adapting(self, inner_lr: float, inner_steps: int) -> LocalTraining:
         """The local training of an evaluation."""
@@ -208,10 +230,15 @@ class Cohort:
         return figures_of(self.engine.evaluation(params, train, test, training, kept), self.metrics)
 
     def evaluation_of(self, figures: Tensor, tests: Samples) -> Evaluation:
-        """Figures [columns, N] on the host, by name; those on test samples are NaN for a UE without."""
-        without = torch.from_numpy(tests.shards.sizes == 0).to(figures.device)
+        """Figures [columns, N] of all UEs on the host, by name."""
+        found = self.on_host(figures, tests, np.arange(self.num_ues))
+        return Evaluation(dict(zip(columns_of(self.metrics), found, strict=True)))
+
+    def on_host(self, figures: Tensor, tests: Samples, ues: IntArray) -> FloatArray:
+        """Figures [columns, n] of UEs on the host; those on test samples are NaN for a UE without."""
+        without = torch.from_numpy(tests.shards.sizes[ues] == 0).to(figures.device)
         figures[len(LOSS_COLUMNS) :, without] = torch.nan
-        return Evaluation(dict(zip(columns_of(self.metrics), figures.double().cpu().numpy(), strict=True)))
+        return np.asarray(figures.double().cpu().numpy())
 
     def _beside(self, count: int, *, keep_per_ue: bool, errors: int = 0) -> int:
         """Bytes of what a call returns of each UE; refused where that does not fit the memory."""
@@ -244,8 +271,8 @@ def _engine_for(
     """The engine, and the share of padding that suits it."""
     chain = ChainEngine.choose(task, training, samples) if layerwise and method is None else None
     if chain is None:
-        return GeneralEngine.choose(task, training, samples.one_ue(2), method), _LITTLE_PADDING
-    return chain, _MOST_PADDING if samples.inputs.is_cuda and chain.dense else _LITTLE_PADDING
+        return GeneralEngine.choose(task, training, samples.one_ue(2), method), LITTLE_PADDING
+    return chain, MOST_PADDING if samples.inputs.is_cuda and chain.dense else LITTLE_PADDING
 
 
 def _gram(engine: Engine, training: LocalTraining) -> Callable[[Batch], Tensor] | None:

@@ -1,7 +1,8 @@
 """One call for updates: who computes for which group, from where, and the sums that grow chunk by chunk."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates
-from hpfl.learning.blocks import blocks
+from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, shares_of
@@ -63,10 +64,10 @@ class Answer:
     variance: Tensor | None = None  # [n, C], where asked for
 
     @staticmethod
-    def empty(request: Request, kept: Kept, *, keep_per_ue: bool) -> "Answer":
-        """Nothing yet."""
+    def empty(request: Request, kept: Kept, *, keep_per_ue: bool, sums: bool = True) -> "Answer":
+        """Nothing yet; without `sums`, no room for those of groups."""
         params, count = request.params, len(request.ues)
-        total = params.new_zeros(request.num_groups, params.shape[-1])
+        total = params.new_zeros(request.num_groups if sums else 0, params.shape[-1])
         per_ue = params.new_zeros(count, params.shape[-1]) if keep_per_ue else None
         chains, variance = len(request.coding.foretold), None
         if chains:
@@ -74,9 +75,16 @@ class Answer:
         return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten(), variance)
 
 
+class BlockSums(NamedTuple):
+    """What the UEs of one block add to the groups from `first` on."""
+
+    first: int
+    rows: Tensor  # [groups, P]
+
+
 @dataclass(frozen=True)
 class CohortRound:
-    """The computation of one call."""
+    """The computation of one call, over blocks of so many UEs."""
 
     engine: Engine
     batches: LocalBatches
@@ -84,19 +92,24 @@ class CohortRound:
     request: Request
     kept: Kept  # [n, ...], what the UEs keep before
     answer: Answer
+    block_ues: int = BLOCK
 
     def run(self, limit: Limit) -> None:
         """Compute all chunks; each block's sums are added to the whole when they are complete."""
-        request, total = self.request, self.answer.total
-        drawn, parts = self.batches.drawn(request.ues, request.streams, request.key), blocks(request.ues)
-        for block in parts:
+        for first, rows in self.block_sums(limit):
+            self.answer.total[first : first + len(rows)] += rows
+
+    def block_sums(self, limit: Limit) -> Iterator[BlockSums]:
+        """The sums of each block, in order; whoever computes a block, they have these bits."""
+        request = self.request
+        drawn = self.batches.drawn(request.ues, request.streams, request.key)
+        for block in blocks(request.ues, self.block_ues):
             groups = request.groups[block]
-            first, last = (int(groups.min()), int(groups.max()) + 1) if len(parts) > 1 else (0, len(total))
-            into = torch.zeros_like(total[first:last]) if len(parts) > 1 else total
+            first, last = (int(groups.min()), int(groups.max()) + 1) if len(groups) else (0, 0)
+            into = request.params.new_zeros(last - first, request.params.shape[-1])
             for at in self.batches.layout.chunks(request.ues[block], groups, limit):
                 self._add(block[at], drawn, into, first)
-            if into is not total:
-                total[first:last] += into
+            yield BlockSums(first, into)
 
     def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int) -> None:
         """Compute a chunk of the request, for the rows of groups from `first` on."""

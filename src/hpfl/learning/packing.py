@@ -9,6 +9,10 @@ from torch import Tensor
 
 from hpfl.arrays import IntArray
 from hpfl.learning.batches import Batch, Samples, buckets, whole_index
+from hpfl.learning.blocks import BLOCK, blocks
+
+MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic
+LITTLE_PADDING = 0.08  # where arithmetic is what costs
 
 Limit = Callable[[int], int]
 """How many UEs of a bucket a chunk may hold."""
@@ -49,20 +53,45 @@ class Store:
 
     layout: Layout
     packed: tuple[Batch, ...]
+    members: tuple[IntArray, ...]  # by bucket: whose samples are here
+    row_of: IntArray  # [N]: their rows
+    block_ues: int = BLOCK
 
     @staticmethod
-    def of(samples: Samples, layout: Layout) -> "Store":
-        """Pack every shard."""
-        pairs = zip(layout.members, layout.widths, strict=True)
-        return Store(layout, tuple(whole_batch(samples, own, width) for own, width in pairs))
+    def of(samples: Samples, layout: Layout, block_ues: int = BLOCK) -> "Store":
+        """Pack every shard that is here."""
+        members, row_of = layout.members, layout.row_of
+        if samples.shards.held is not None:
+            here = np.isin(np.arange(len(row_of)), samples.shards.held)
+            members, row_of = tuple(own[here[own]] for own in members), np.zeros_like(row_of)
+            for own in members:
+                row_of[own] = np.arange(len(own))
+        pairs = zip(members, layout.widths, strict=True)
+        packed = tuple(whole_batch(samples, own, width) for own, width in pairs)
+        return Store(layout, packed, members, row_of, block_ues)
 
     def with_grams(self, gram: Callable[[Batch], Tensor]) -> "Store":
         """The same store with the inner products of every UE's inputs beside them."""
-        return replace(self, packed=tuple(replace(batch, gram=gram(batch)) for batch in self.packed))
+        pairs = zip(self.packed, self.members, strict=True)
+        packed = tuple(replace(batch, gram=self._grams(gram, batch, own)) for batch, own in pairs)
+        return replace(self, packed=packed)
+
+    def _grams(self, gram: Callable[[Batch], Tensor], batch: Batch, ues: IntArray) -> Tensor:
+        if not self._several_blocks:
+            return gram(batch)
+        return torch.cat([gram(batch.select(block).aligned()) for block in blocks(ues, self.block_ues)])
 
     def batch(self, ues: IntArray) -> Batch:
-        """The shards of UEs of one bucket; views where they lie side by side."""
-        return self.packed[int(self.layout.bucket_of[ues[0]])].select(self.layout.row_of[ues])
+        """The shards of UEs of one bucket; views where they lie side by side.
+
+        Libraries round by where numbers begin. Where UEs may lie elsewhere in another process, they begin alike.
+        """
+        batch = self.packed[int(self.layout.bucket_of[ues[0]])].select(self.row_of[ues])
+        return batch.aligned() if self._several_blocks else batch
+
+    @property
+    def _several_blocks(self) -> bool:
+        return len(self.row_of) > self.block_ues
 
 
 def whole_batch(samples: Samples, ues: IntArray, width: int) -> Batch:

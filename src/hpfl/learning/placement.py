@@ -9,6 +9,7 @@ from torch import Tensor
 from hpfl.arrays import IntArray
 from hpfl.learning.answers import TestData
 from hpfl.learning.batches import Batch, Samples
+from hpfl.learning.blocks import BLOCK
 from hpfl.learning.faults import LearningError
 from hpfl.learning.packing import Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.room import Room
@@ -22,10 +23,13 @@ Gram = Callable[[Batch], Tensor]
 class Placement:
     """Samples of all UEs, their layouts for whole shards and for drawn batches, and the memory that is left."""
 
-    def __init__(self, samples: Samples, room: Room, *, padding: float, batch_size: int | None) -> None:
-        self.samples, self.room = samples, room
+    def __init__(
+        self, samples: Samples, room: Room, *, padding: float, batch_size: int | None, block_ues: int = BLOCK
+    ) -> None:
+        self.samples, self.room, self._block_ues = samples, room, block_ues
         self.whole = Layout.of(samples.shards.sizes, padding)
-        self.drawn = Layout.of(np.minimum(samples.shards.sizes, batch_size or 2**62), padding)
+        most = samples.shards.sizes if batch_size is None else np.minimum(samples.shards.sizes, batch_size)
+        self.drawn = self.whole if batch_size is None else Layout.of(most, padding)
         self.store: Store | None = None
         self.gram: Gram | None = None  # what makes the inner products that lie beside the packed shards
         self._packs = False
@@ -61,7 +65,7 @@ class Placement:
     def pack(self) -> None:
         """Pack whole shards once, where memory was set aside for them."""
         if self.store is None and self._packs:
-            store = Store.of(self.samples, self.whole)
+            store = Store.of(self.samples, self.whole, self._block_ues)
             self.store = store if self.gram is None else store.with_grams(self.gram)
 
     def whole_batch(self, ues: IntArray) -> Batch:
@@ -75,17 +79,18 @@ class Placement:
         own = layout.members[bucket]
         return own[[int(np.argmax(self.samples.shards.sizes[own]))]]
 
-    def refuse_empty(self, ues: IntArray) -> None:
-        """Refuse UEs without samples."""
-        empty = ues[self.samples.shards.sizes[ues] == 0]
-        if len(empty):
-            raise LearningError(f"UE {int(empty[0])} takes part but its shard is empty; wanted at least one sample")
+
+def refuse_empty(ues: IntArray, sizes: IntArray) -> None:
+    """Refuse UEs without samples."""
+    empty = ues[sizes[ues] == 0]
+    if len(empty):
+        raise LearningError(f"UE {int(empty[0])} takes part but its shard is empty; wanted at least one sample")
 
 
 def converted(samples: Samples, memory_gb: float) -> Samples:
     """Samples as a CPU reads them fastest, where there is room: as numbers, not as bytes."""
     on_cpu, room = samples.inputs.device.type == "cpu", _STORE_SHARE * memory_gb * 1e9
-    return samples.converted() if on_cpu and samples.inputs.nbytes * 4 <= room else samples
+    return samples.converted() if on_cpu and samples.whole_bytes(samples.inputs) * 4 <= room else samples
 
 
 def room_beside(samples: Samples, memory_gb: float, *given: Tensor) -> Room:

@@ -18,6 +18,7 @@ from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.kept import Kept
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.packing import Store, whole_batch
+from hpfl.learning.placement import refuse_empty
 from hpfl.learning.precision import repeatable
 from hpfl.learning.replay import LEAST_SHARE, EvaluationReplay, Pool, Replay
 from hpfl.learning.room import Trial
@@ -83,7 +84,7 @@ class RecordedCohort:
             replay = None if apart else self._replay(params, num_groups, len(np.unique(ues)))
             if replay is not None:
                 request = Request.of(params, ues, groups, **asked)
-                cohort.data.refuse_empty(request.ues)
+                refuse_empty(request.ues, cohort.data.samples.shards.sizes)
                 total, losses = replay.run(params, request.ues, request.groups, request.shares)
                 return reported(request, Answer(total, losses, None, Kept()))
         own: dict[str, Any] = {"kept": kept, "keep_per_ue": keep_per_ue, "coding": coding}
@@ -112,7 +113,8 @@ class RecordedCohort:
             return None
         if num_groups not in self.replays:
             self._pool = self._pool or Pool()
-            self.replays[num_groups] = Replay.record(*parts, start, num_groups=num_groups, pool=self._pool)
+            options = {"num_groups": num_groups, "block_ues": self.cohort.block_ues}
+            self.replays[num_groups] = Replay.record(*parts, start, **options, pool=self._pool)
         return self.replays[num_groups]
 
     def _evaluation(self, start: Tensor, tests: Samples, training: LocalTraining) -> EvaluationReplay | None:

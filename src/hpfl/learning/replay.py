@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
-from hpfl.learning.blocks import blocks
+from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.engine import Sums
 from hpfl.learning.packing import Store
@@ -42,11 +42,13 @@ class Replay:
     block_total: Tensor | None  # [groups, P], held since the recording adds up there; None: there is one block
 
     @staticmethod
-    def record(engine: ChainEngine, store: Store, start: Tensor, *, num_groups: int, pool: Pool) -> "Replay":
-        """Record one round over all blocks of UEs and all buckets of a store."""
+    def record(
+        engine: ChainEngine, store: Store, start: Tensor, *, num_groups: int, pool: Pool, block_ues: int = BLOCK
+    ) -> "Replay":
+        """Record one round over all blocks of so many UEs and all buckets of a store."""
         matrices = tuple(start.new_zeros(num_groups, len(own)) for own in store.layout.members)
         total = start.new_zeros(num_groups, start.shape[-1])
-        own_start, pieces = start.clone(), _pieces(store)
+        own_start, pieces = start.clone(), _pieces(store, block_ues)
         block_total = torch.empty_like(total) if len(pieces) > 1 else None
 
         def once() -> Tensor:
@@ -111,10 +113,10 @@ def _places(store: Store) -> IntArray:
     return np.argsort(np.concatenate(store.layout.members))
 
 
-def _pieces(store: Store) -> list[list[tuple[int, IntArray]]]:
+def _pieces(store: Store, block_ues: int) -> list[list[tuple[int, IntArray]]]:
     """For each block of UEs the buckets that it has UEs in, with their rows there, which lie side by side."""
     layout = store.layout
-    parts = blocks(np.arange(len(layout.bucket_of)))
+    parts = blocks(np.arange(len(layout.bucket_of)), block_ues)
     found = [
         [(bucket, np.flatnonzero(np.isin(own, part))) for bucket, own in enumerate(layout.members)] for part in parts
     ]

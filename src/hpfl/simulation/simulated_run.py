@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -36,6 +37,9 @@ from hpfl.training.loop import Parts
 from hpfl.training.remembered import KeptRows, first_errors, first_rows
 from hpfl.training.state import TrainState
 
+MakeCohort = Callable[..., Computes]
+"""Makes a cohort with the options of `Cohort`: `make_cohort`, or one that has workers elsewhere compute."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
@@ -61,10 +65,12 @@ def build_simulation(
     device: torch.device,
     stopwatch: Callable[[], float],
     record: Recorder | None = None,
+    make: MakeCohort = make_cohort,
 ) -> Simulation:
     """Draw the network, deal the data, and put the parts of the round together.
 
-    `record` is told of the gains, compute times and availability that a trace of the run holds.
+    `record` is told of the gains, compute times and availability that a trace of the run holds. `make` makes those who
+    compute, here or elsewhere.
     """
     config = resolve(given)
     streams = Streams(config.training.seed)
@@ -72,7 +78,7 @@ def build_simulation(
     fleet = make_fleet(fleet_spec(config), dealt.shards.sizes, streams)
     task = task_of(config, input_shape=dataset.input_shape, num_outputs=dataset.num_outputs)
     sending = sending_of(config, task, device)
-    cohort, evaluate = _cohorts(config, task, sending, dataset, dealt, device=device)
+    cohort, evaluate = _cohorts(config, task, sending, dataset, dealt, make=partial(make, device=device))
     params = task.initial_parameters(streams.at("model")).to(device=device, dtype=torch_dtype(config))
     example = torch.from_numpy(to_float(dataset, dataset.inputs[:2])), torch.from_numpy(dataset.targets[:2])
     cost = sample_cost(config, task, dataset.sample_bits, example)
@@ -106,7 +112,7 @@ def _first_kept(sending: Sending, params: torch.Tensor, fleet: Fleet) -> KeptRow
 
 
 def _cohorts(
-    config: Experiment, task: Task, sending: Sending, dataset: Dataset, dealt: Dealt, *, device: torch.device
+    config: Experiment, task: Task, sending: Sending, dataset: Dataset, dealt: Dealt, *, make: MakeCohort
 ) -> tuple[Computes, Evaluator]:
     """Those who train, and who evaluates: all of them, or a cohort of as many as the configuration says."""
     ues, count, num_ues = None, config.evaluation.ues, config.network.num_ues
@@ -121,7 +127,7 @@ def _cohorts(
     )
 
     def cohort(shards: Shards, test: TestData | None) -> Computes:
-        return make_cohort(
+        return make(
             task,
             local_training(config),
             inputs=torch.from_numpy(to_float(dataset, dataset.inputs[shards.order])),
@@ -130,9 +136,9 @@ def _cohorts(
             test=test,
             method=sending.method,
             uplink=sending.uplink,
-            device=device,
             dtype=torch_dtype(config),
             memory_gb=config.learning.memory_gb,
+            block_ues=config.learning.block_ues,
             products=products(config),
             metrics=metrics,
         )

@@ -15,7 +15,7 @@ from hpfl.sweeps.study_file import SweepStudy, is_study, study_of
 from hpfl.sweeps.sweep_display import SweepDisplay
 from hpfl.sweeps.sweep_folder import BASE, BasedStudy, base_of, home_of, open_study
 from hpfl.sweeps.sweep_plan import planned, usual_folder
-from hpfl.sweeps.sweeping import Means, SweepResult, carry_out
+from hpfl.sweeps.sweeping import Cluster, Means, SweepResult, carry_out
 from hpfl.sweeps.swept import result_rows
 from hpfl.told_errors import REFUSALS, tell
 
@@ -30,6 +30,7 @@ def sweep(
     engine: str = "local",
     workers: int = 0,
     gpus: int = 0,
+    cluster: Cluster | None = None,
     device: str = "auto",
     data_dir: str | Path | None = None,
     keep_stale: bool = False,
@@ -45,7 +46,8 @@ def sweep(
     `baseline={"planning.planner": "full"}`, `outputs=[...]`. `vary` is another word for `grid`.
 
     Everything is kept in `out` (default: runs/NAME-sweep): runs, results.csv, tables, figures and a page. Runs that
-    are there are not run again. `workers` processes work side by side (0: as many as there are cores, at most 8). The
+    are there are not run again. `workers` processes work side by side (0: as many as there are cores, at most 8), or
+    on a cluster (`engine="ray"`; `cluster` says what each is given there). The
     first interrupt ends runs after their round; called again, the sweep goes on.
     """
     pandas_needed()
@@ -53,7 +55,15 @@ def sweep(
         based, name = _based(base, study)
         folder = Path(out) if out is not None else _home(base) or usual_folder(name, based)
         place = None if data_dir is None else Path(data_dir)
-        means = Means(engine=engine, workers=workers, gpus=gpus, device=device, data_dir=place, run=run)
+        means = Means(
+            engine=engine,
+            workers=workers,
+            gpus=gpus,
+            cluster=cluster or Cluster(),
+            device=device,
+            data_dir=place,
+            run=run,
+        )
         with SweepDisplay(quiet=not is_shown(progress), notebook=in_notebook()) as display:
             plan = planned(based, folder, keep_stale=keep_stale)
             with interrupts_taken(lambda text: print(text, file=sys.stderr)) as stop:

@@ -1,8 +1,9 @@
 """A whole sweep: runs what is missing, then leaves results, tables, figures and page of all that is there."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hpfl.config import ConfigError
 from hpfl.experiment import choose_device
@@ -17,12 +18,30 @@ from hpfl.sweeps.swept import Swept, swept
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """What a run is given on a cluster, and where that is."""
+
+    cpus_per_run: int = 1
+    gpus_per_run: float = 0.0
+    address: str = ""
+
+    def options(self, engine: str) -> dict[str, Any]:
+        """What the engine is made with; refused where one machine's engine is told of it."""
+        if self == Cluster():
+            return {}
+        if engine == "local":
+            raise ConfigError("--cpus-per-run, --gpus-per-run and --address are a cluster's; wanted --engine ray")
+        return {"cpus_per_run": self.cpus_per_run, "gpus_per_run": self.gpus_per_run, "address": self.address}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Means:
     """With what a sweep is run: an engine and its workers, GPUs that these share, a device, and where data lie."""
 
     engine: str = "local"
     workers: int = 0
     gpus: int = 0
+    cluster: Cluster = field(default_factory=Cluster)
     device: str = "auto"
     data_dir: Path | None = None
     run: bool = True
@@ -46,13 +65,15 @@ def carry_out(
         raise ConfigError(f"--gpus is {means.gpus} and --device is cpu; wanted one of them")
     if means.engine == "local":
         choose_device(means.device)  # refused here, if there is none
-    engine = make_engine(means.engine, workers=means.workers, gpus=means.gpus) if means.run else None
+    options = means.cluster.options(means.engine)
+    engine = make_engine(means.engine, workers=means.workers, gpus=means.gpus, **options) if means.run else None
     with alone(sweep.out):
         claim(sweep.out, sweep.based)
         left = Unfinished()
         if engine is not None:
             _say_stale(sweep, display.note)
             share = means.gpus / means.workers if means.gpus and means.workers else float(bool(means.gpus))
+            share = means.cluster.gpus_per_run or share
             place = Place(out=sweep.out, device=means.device, data_dir=means.data_dir, gpus_each=share)
             left = play_parts(sweep.parts, place, engine, display, should_stop=should_stop, go_on=True)
         found = swept(sweep)
