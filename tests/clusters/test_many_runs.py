@@ -43,6 +43,7 @@ def job(name: str, written: Path, marker: str, **options: Any) -> Job:
     return Job(name=name, player="cluster_parts:play", task=task, rounds=5, **options)
 
 
+@pytest.mark.timeout(900)
 def test_a_run_whose_process_is_killed_goes_on_and_leaves_what_it_would_have(tmp_path: Path) -> None:
     written, course = tmp_path / "study.toml", Course()
     written.write_text(to_toml(with_overrides(hpfl.preset("quickstart"), SMALL)))

@@ -68,6 +68,7 @@ def alone(config: Config, marker: Path, **options: Any) -> ShownResult:
     return result
 
 
+@pytest.mark.timeout(900)  # processes are started, killed and started again; a loaded machine takes its time
 def test_a_run_keeps_its_bits_when_a_worker_and_a_node_are_killed_and_with_other_workers(tmp_path: Path) -> None:
     config, out, marker = small(tmp_path, *LIVELY), tmp_path / "out", tmp_path / "dead"
     expected = alone(config, marker)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from hpfl.arrays import IntArray
-from hpfl.clusters.worker import HELD, ROWS, Array, Given, tensor
+from hpfl.clusters.block_worker import HELD, ROWS, Array, Given, tensor
 from hpfl.learning import Kept
 
 

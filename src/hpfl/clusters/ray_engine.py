@@ -48,7 +48,8 @@ class RayEngine:
             raise ConfigError(f"workers is {workers} and cpus_per_run {cpus_per_run}; wanted at least 0 and 1")
         self.workers, self.gpus, self.cpus, self.address = workers, gpus, cpus_per_run, address
         self._wanted = Wanted(what="run", count=max(workers, 1), cpus=cpus_per_run, gpus=gpus_per_run)
-        self._stack, self._players, self._ray = ExitStack(), list[_Player](), None
+        self._stack, self._players = ExitStack(), list[_Player]()
+        self._ray: Any = None
 
     def __enter__(self) -> "RayEngine":
         self._ray = ray = self._stack.enter_context(connected(self.address, self._wanted))

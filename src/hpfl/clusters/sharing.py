@@ -9,7 +9,7 @@ from hpfl.arrays import IntArray
 
 
 @dataclass(frozen=True)
-class Stretch:
+class UeStretch:
     """A worker's UEs, from `first` to before `end`."""
 
     worker: int
@@ -21,7 +21,7 @@ class Stretch:
         return np.flatnonzero((ues >= self.first) & (ues < self.end))
 
 
-def stretches(sizes: IntArray, block_ues: int, workers: int) -> list[Stretch]:
+def stretches(sizes: IntArray, block_ues: int, workers: int) -> list[UeStretch]:
     """The stretches of workers that have any: at most as many as there are blocks."""
     starts = np.arange(0, len(sizes), block_ues)
     held = np.add.reduceat(sizes, starts).astype(np.float64) + 1.0
@@ -32,8 +32,8 @@ def stretches(sizes: IntArray, block_ues: int, workers: int) -> list[Stretch]:
     return list(_joined(starts, owner, len(sizes)))
 
 
-def _joined(starts: IntArray, owner: IntArray, num_ues: int) -> Iterator[Stretch]:
+def _joined(starts: IntArray, owner: IntArray, num_ues: int) -> Iterator[UeStretch]:
     ends = np.append(starts[1:], num_ues)
     for worker in np.unique(owner).tolist():
         own = np.flatnonzero(owner == worker)
-        yield Stretch(worker, int(starts[own[0]]), int(ends[own[-1]]))
+        yield UeStretch(worker, int(starts[own[0]]), int(ends[own[-1]]))

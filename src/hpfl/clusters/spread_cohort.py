@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
+from hpfl.clusters.block_worker import Answered, Forgotten, HeldSamples, packed, tensor
 from hpfl.clusters.connecting import ClusterError
 from hpfl.clusters.private_rows import PrivateRows
-from hpfl.clusters.sharing import Stretch, stretches
+from hpfl.clusters.sharing import UeStretch, stretches
 from hpfl.clusters.team import Team
-from hpfl.clusters.worker import Answered, Forgotten, Part, packed, tensor
 from hpfl.learning import CohortUpdates, Evaluation, Kept, LocalTraining, Task, TestData, columns_of
 from hpfl.learning.batches import Samples, Segments, ShardRows
 from hpfl.learning.chain.chain_engine import ChainEngine
@@ -31,7 +31,7 @@ _NUMBERS = count()
 class _Holding:
     """What a worker holds of a cohort: its stretch of UEs, and where recipe and samples can be fetched."""
 
-    stretch: Stretch
+    stretch: UeStretch
     refs: list[Any]
 
     def call(self, number: int, *given: Any) -> tuple[Any, ...]:
@@ -147,7 +147,7 @@ def spread_cohort(
         held = np.union1d(own, tried)
         train = packed(part_data(inputs, targets, shards, held))
         tests = None if test is None else packed(part_data(test.inputs, test.targets, test.shards, held))
-        holdings[stretch.worker] = _Holding(stretch, [recipe_ref, team.put(Part(train, tests, own))])
+        holdings[stretch.worker] = _Holding(stretch, [recipe_ref, team.put(HeldSamples(train, tests, own))])
     return SpreadCohort(team, sizes, holdings, recipe)
 
 
@@ -183,9 +183,9 @@ def _joined(request: Request, places: Mapping[int, IntArray], answers: Mapping[i
             total[first : first + len(rows)] += tensor(rows)
         losses[:, at] = tensor(answer.losses)
         kept.write(places[worker], Kept(**{name: tensor(rows) for name, rows in answer.rows.items()}))
-        for into, rows in ((whole.per_ue, answer.per_ue), (whole.variance, answer.variance)):
-            if into is not None and rows is not None:
-                into[at] = tensor(rows)
+        for into, own in ((whole.per_ue, answer.per_ue), (whole.variance, answer.variance)):
+            if into is not None and own is not None:
+                into[at] = tensor(own)
     return whole
 
 

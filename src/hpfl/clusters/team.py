@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from hpfl.clusters.block_worker import Worker
 from hpfl.clusters.connecting import ClusterError, Wanted, connected
 from hpfl.clusters.surroundings import Surroundings
-from hpfl.clusters.worker import Worker
 
-Say = Callable[[str], None]
 _PATIENCE_S = 60.0
 
 
@@ -19,7 +18,7 @@ class Team:
 
     ray: Any
     actors: list[Any]
-    note: Say
+    note: Callable[[str], None]
     device: str
 
     def put(self, value: Any) -> Any:
@@ -56,7 +55,7 @@ class Team:
 
 
 @contextmanager
-def team_of(wanted: Wanted, address: str, note: Say) -> Iterator[Team]:
+def team_of(wanted: Wanted, address: str, note: Callable[[str], None]) -> Iterator[Team]:
     """So many workers on a cluster, which end with this."""
     with connected(address, wanted) as ray:
         device = "cuda" if wanted.gpus else "cpu"

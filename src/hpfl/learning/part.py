@@ -20,8 +20,9 @@ class PartData:
     shards: ShardRows
 
 
-def part_data(inputs: Tensor, targets: Tensor, shards: Segments, held: IntArray) -> PartData:
+def part_data(inputs: Tensor, targets: Tensor, shards: Segments | ShardRows, held: IntArray) -> PartData:
     """The samples of the UEs `held`, which are sorted, from those of all; a sample that several share is there once."""
+    assert not isinstance(shards, ShardRows), "a part is taken of the whole"
     sizes, counts = ShardRows.of(shards).sizes, np.diff(shards.offsets)
     here = np.zeros(len(sizes), dtype=np.bool_)
     here[held] = True

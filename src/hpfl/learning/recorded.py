@@ -113,7 +113,7 @@ class RecordedCohort:
             return None
         if num_groups not in self.replays:
             self._pool = self._pool or Pool()
-            options = {"num_groups": num_groups, "block_ues": self.cohort.block_ues}
+            options: dict[str, Any] = {"num_groups": num_groups, "block_ues": self.cohort.block_ues}
             self.replays[num_groups] = Replay.record(*parts, start, **options, pool=self._pool)
         return self.replays[num_groups]
 

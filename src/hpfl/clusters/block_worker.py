@@ -22,11 +22,11 @@ HELD = "held"
 """Stands for rows that the worker has."""
 
 Array = NDArray[Any]
-Rows = Mapping[str, Array | str]
+SentRows = Mapping[str, Array | str]
 
 
 @dataclass(frozen=True)
-class Part:
+class HeldSamples:
     """The samples of a worker's UEs as arrays, and of those it only tries; `own` are the UEs that it evaluates."""
 
     train: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Part:
 class Given:
     """Private rows of the UEs of a call, or `HELD`; these are to be as they were `after` an earlier answer."""
 
-    rows: Rows = field(default_factory=dict)
+    rows: SentRows = field(default_factory=dict)
     after: str = ""
 
 
