@@ -11,7 +11,7 @@ from hpfl.reporting.compare import compare_views
 from hpfl.reporting.compare_figure import compare_figure, course
 from hpfl.reporting.figures import draw_run, running_median, waiting_rounds
 from hpfl.reporting.groups import Group
-from hpfl.reporting.labels import spread
+from hpfl.reporting.line_names import spread
 from hpfl.reporting.looks import drawn_as
 from hpfl.reporting.runs import RunView
 from hpfl.reporting.store import OutputError

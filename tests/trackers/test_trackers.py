@@ -127,8 +127,9 @@ def test_a_run_that_did_without_is_told_from_its_beginning_and_one_begun_anew_re
 
 def test_names_and_places_are_as_said(tmp_path):
     pytest.importorskip("tensorboardX")
-    run(tmp_path / "one", f'{{name="tensorboard", folder="{tmp_path / "logs"}"}}')
-    assert [path.name for path in (tmp_path / "logs").iterdir()] == ["one"]
+    for more in ("", ', run_name="mine"'):
+        run(tmp_path / "one", f'{{name="tensorboard", folder="{tmp_path / "logs"}"{more}}}', force=True)
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["mine", "one"]
     assert not (tmp_path / "one" / "tensorboard").exists()
 
 

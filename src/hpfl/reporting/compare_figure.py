@@ -11,7 +11,7 @@ from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
 from hpfl.reporting.compare_bars import distributions, equation
 from hpfl.reporting.groups import Group
-from hpfl.reporting.labels import LineEnd, name_lines
+from hpfl.reporting.line_names import LineEnd, name_lines
 from hpfl.reporting.runs import common_time_word
 from hpfl.reporting.targets import ACCURACY, LOSS, Target
 from hpfl.reporting.ways import NOTICEABLE, Ratio, Ways, metric_of, ratio, share_a_seed

@@ -12,7 +12,7 @@ import numpy as np
 from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
 from hpfl.reporting.folder import FIGURES
-from hpfl.reporting.labels import LineEnd, clear_place, name_lines
+from hpfl.reporting.line_names import LineEnd, clear_place, name_lines
 from hpfl.reporting.runs import RunView, load_run
 from hpfl.reporting.store import OutputError
 from hpfl.reporting.targets import ACCURACY, LOSS

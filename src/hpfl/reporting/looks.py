@@ -78,7 +78,7 @@ _IEEE_RC = _QUIET | {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class FigureLook:
     """How figures look: how wide they are (None: as drawn), whether they have a headline, whether they are printed.
 
     Of a printed look all text is 8 points, and lines and bars are told apart by dashes, marks and hatches too.
@@ -97,29 +97,31 @@ class Look:
         return self.width_in is not None and self.width_in < 5
 
 
-LOOKS: Mapping[str, Look] = {
+LOOKS: Mapping[str, FigureLook] = {
     look.name: look
     for look in (
-        Look(name="screen", about="for a screen", width_in=None, printed=False, rc=_SCREEN_RC, dpi=150),
-        Look(name="ieee", about="one column of a paper, 3.5 in", width_in=3.5, printed=True, rc=_IEEE_RC, dpi=600),
-        Look(name="ieee-wide", about="two columns, 7.16 in", width_in=7.16, printed=True, rc=_IEEE_RC, dpi=600),
+        FigureLook(name="screen", about="for a screen", width_in=None, printed=False, rc=_SCREEN_RC, dpi=150),
+        FigureLook(
+            name="ieee", about="one column of a paper, 3.5 in", width_in=3.5, printed=True, rc=_IEEE_RC, dpi=600
+        ),
+        FigureLook(name="ieee-wide", about="two columns, 7.16 in", width_in=7.16, printed=True, rc=_IEEE_RC, dpi=600),
     )
 }
 
 
 @dataclass(frozen=True)
-class Asked:
+class FigureWish:
     """What somebody wants figures to be: their look, and the kinds of file (none: those that are usual)."""
 
-    look: Look
+    look: FigureLook
     kinds: tuple[str, ...] = ()
 
 
-_USUAL = Asked(LOOKS["screen"])
-_ASKED: ContextVar[Asked] = ContextVar("figures_asked", default=_USUAL)
+_USUAL = FigureWish(LOOKS["screen"])
+_ASKED: ContextVar[FigureWish] = ContextVar("figures_asked", default=_USUAL)
 
 
-def asked() -> Asked:
+def asked() -> FigureWish:
     """What is wanted of the figure that is being drawn."""
     return _ASKED.get()
 
@@ -132,7 +134,7 @@ def drawn_as(look: str = "screen", kinds: Sequence[str] = ()) -> Iterator[None]:
     """
     if look not in LOOKS:
         raise ValueError(f"no style of figures is called {look!r}; there are {', '.join(LOOKS)}")
-    before = _ASKED.set(Asked(LOOKS[look], tuple(dict.fromkeys(kinds))))
+    before = _ASKED.set(FigureWish(LOOKS[look], tuple(dict.fromkeys(kinds))))
     try:
         yield
     finally:

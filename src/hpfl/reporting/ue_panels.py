@@ -6,7 +6,7 @@ import numpy as np
 
 from hpfl.arrays import FloatArray
 from hpfl.reporting import formats, style
-from hpfl.reporting.labels import LineEnd, name_lines
+from hpfl.reporting.line_names import LineEnd, name_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

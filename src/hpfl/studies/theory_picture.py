@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpfl.arrays import FloatArray
-from hpfl.reporting.labels import LineEnd, name_lines
+from hpfl.reporting.line_names import LineEnd, name_lines
 from hpfl.reporting.style import (
     BLUE,
     DASHES,

@@ -9,7 +9,7 @@ from typing import Any
 
 from hpfl.options import Options, option
 from hpfl.registry import part
-from hpfl.trackers.tracking import Row, Tracker, flat_settings, name_of
+from hpfl.trackers.tracking import RoundFigures, Tracker, flat_settings, name_of
 from hpfl.training.watching import Run, RunResult
 
 _STATUS = {"completed": "FINISHED", "stopped": "KILLED", "diverged": "FAILED", "failed": "FAILED"}
@@ -28,7 +28,7 @@ class MlflowOptions(Options):
         "", "tracking server or store; empty: MLFLOW_TRACKING_URI, else mlflow.db beside the run's folder"
     )
     experiment: str = option("hpfl", "name of the experiment", min_length=1)
-    name: str = option("", "name of the run; empty: as its folder")
+    run_name: str = option("", "name of the run; empty: as its folder")
 
 
 @part(options=MlflowOptions)
@@ -69,13 +69,13 @@ class Mlflow(Tracker):
 
         there = self._client.get_experiment_by_name(self._options.experiment)
         place = there.experiment_id if there else self._client.create_experiment(self._options.experiment)
-        run_id: str = self._client.create_run(place, run_name=name_of(run, self._options.name)).info.run_id
+        run_id: str = self._client.create_run(place, run_name=name_of(run, self._options.run_name)).info.run_id
         settings = [Param(key, str(value)[:_LONGEST]) for key, value in flat_settings(run).items()]
         for begin in range(0, len(settings), _MOST_PARAMETERS):
             self._client.log_batch(run_id, params=settings[begin : begin + _MOST_PARAMETERS])
         return run_id
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[RoundFigures]) -> None:
         """All metrics of these rounds; a round's number is their step."""
         from mlflow.entities import Metric
 

@@ -7,7 +7,7 @@ from typing import Any
 from hpfl.config import to_toml
 from hpfl.options import Options, option
 from hpfl.registry import part
-from hpfl.trackers.tracking import Row, Tracker, name_of
+from hpfl.trackers.tracking import RoundFigures, Tracker, name_of
 from hpfl.training.watching import Run, RunResult
 
 
@@ -15,7 +15,7 @@ class TensorBoardOptions(Options):
     """Options of watcher `tensorboard`."""
 
     folder: str = option("", "where event files go, in a folder named after the run; empty: tensorboard/ in the run's")
-    name: str = option("", "what the run is called in that folder; empty: as the run's folder")
+    run_name: str = option("", "what the run is called in that folder; empty: as the run's folder")
 
 
 @part(options=TensorBoardOptions)
@@ -41,12 +41,12 @@ class TensorBoard(Tracker):
 
     def _place(self, run: Run) -> Path:
         if self._options.folder:
-            return Path(self._options.folder).resolve() / name_of(run, self._options.name)
+            return Path(self._options.folder).resolve() / name_of(run, self._options.run_name)
         if run.folder is None:
             raise ValueError("a run without a folder has nowhere to keep event files; option folder says where")
         return run.folder.resolve() / "tensorboard"
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[RoundFigures]) -> None:
         """One point per figure and round."""
         for number, figures in rows:
             for name, value in figures.items():

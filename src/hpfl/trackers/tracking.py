@@ -21,7 +21,7 @@ NOTES = "trackers"
 PAUSE_S = 2.0
 """Figures are told together, at most so often; and at every checkpoint, and at the end."""
 
-Row = tuple[int, dict[str, float]]
+RoundFigures = tuple[int, dict[str, float]]
 """A round's number, and its figures by name."""
 
 
@@ -39,7 +39,7 @@ class Tracker(Watcher):
         if find_spec(self.package) is None:
             raise ConfigError(f"watcher {self.extra} needs {self.package}: pip install 'hpfl[{self.extra}]'")
         self.folder = folder
-        self._waiting: list[Row] = []
+        self._waiting: list[RoundFigures] = []
         self._note: dict[str, Any] = {"last": 0}
         self._told_s = -math.inf
 
@@ -47,7 +47,7 @@ class Tracker(Watcher):
         """Begin, or go on with the run that is `known` there and has rounds up to `last`; gives what it is known by."""
         raise NotImplementedError
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[RoundFigures]) -> None:
         """Tell of these rounds, and see to it that they are kept."""
         raise NotImplementedError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hpfl.options import Options, option
 from hpfl.registry import part
-from hpfl.trackers.tracking import Row, Tracker, name_of, scalars, settings_of
+from hpfl.trackers.tracking import RoundFigures, Tracker, name_of, scalars, settings_of
 from hpfl.training.watching import Run, RunResult
 
 
@@ -16,7 +16,7 @@ class WandbOptions(Options):
 
     folder: str = option("", "where its folder wandb/ is made; empty: in the run's folder")
     project: str = option("hpfl", "name of the project", min_length=1)
-    name: str = option("", "name of the run; empty: as its folder")
+    run_name: str = option("", "name of the run; empty: as its folder")
 
 
 @part(options=WandbOptions)
@@ -42,7 +42,7 @@ class Wandb(Tracker):
             mode="offline",
             dir=str(place),
             project=self._options.project,
-            name=name_of(run, self._options.name),
+            name=name_of(run, self._options.run_name),
             id=known or secrets.token_hex(6),
             config=settings_of(run),
             reinit="create_new",
@@ -52,7 +52,7 @@ class Wandb(Tracker):
         )
         return str(self._run.id)
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[RoundFigures]) -> None:
         """One step per round."""
         for number, figures in rows:
             self._run.log(figures, step=number)
