@@ -12,7 +12,7 @@ import hpfl
 from hpfl.clusters.connecting import ClusterError
 from hpfl.clusters.ray_engine import RayEngine
 from hpfl.config import to_toml, with_overrides
-from hpfl.sweeps.jobs import Job, Outcome
+from hpfl.sweeps.jobs import Job, JobOutcome
 
 SMALL = ["network.edges=3", "network.ues_per_edge=2", "training.rounds=5", "training.checkpoint_every=1"]
 
@@ -22,7 +22,7 @@ class Course:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, JobOutcome] = {}
 
     def begun(self, job: Job) -> None: ...
 
@@ -31,7 +31,7 @@ class Course:
     def note(self, job: Job, text: str) -> None:
         self.notes.append(text)
 
-    def ended(self, job: Job, outcome: Outcome) -> None:
+    def ended(self, job: Job, outcome: JobOutcome) -> None:
         self.outcomes[job.name] = outcome
 
     def should_stop(self) -> bool:

@@ -100,12 +100,12 @@ def _refuse_silence(address: str) -> None:
 def _start(ray: Any, wanted: Wanted) -> None:
     """A cluster of this machine alone; it has as many CPUs as are asked for, since threads can share cores."""
     asked = math.ceil(wanted.count * wanted.cpus)
-    ray.init(
-        num_cpus=max(os.cpu_count() or 1, asked),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-    )
+    quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        ray.init(num_cpus=max(os.cpu_count() or 1, asked), **quiet)
+    except Exception as error:  # Ray raises just that where a process of its own does not come up in time
+        ray.shutdown()
+        raise ClusterError(f"Ray could not be started on this machine: {str(error).splitlines()[0]}") from error
 
 
 def _refuse_more_than_there_is(ray: Any, wanted: Wanted) -> None:

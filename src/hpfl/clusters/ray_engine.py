@@ -11,7 +11,7 @@ from hpfl.clusters.connecting import ClusterError, Wanted, connected
 from hpfl.clusters.job_actor import JobActor
 from hpfl.clusters.surroundings import Surroundings
 from hpfl.config import ConfigError
-from hpfl.sweeps.jobs import Course, Job, Outcome
+from hpfl.sweeps.jobs import Course, Job, JobOutcome
 
 MOST_TRIES = 3
 """Processes that one job may cost before it is given up."""
@@ -142,7 +142,7 @@ class RayEngine:
                 course.note(job, each["note"])
             else:
                 player.job = None
-                course.ended(job, Outcome(**each["ended"]))
+                course.ended(job, JobOutcome(**each["ended"]))
         if player.job is not None:
             player.asked = player.actor.heard.remote(_LOOK_S)
 
@@ -152,4 +152,4 @@ class RayEngine:
             course.note(job, f"the process of {job.name} is gone ({how}); another goes on from its last checkpoint")
             waiting.appendleft(job)
         else:
-            course.ended(job, Outcome(done=False, error=f"{MOST_TRIES} processes died over it; the last: {how}"))
+            course.ended(job, JobOutcome(done=False, error=f"{MOST_TRIES} processes died over it; the last: {how}"))
