@@ -211,8 +211,11 @@ def test_what_codings_will_add_is_foretold_as_in_the_simulator(certificates):
         found = nodes.deployment.executor.observe(nodes.state).codings
         nodes.play(1)
     assert (found.ue_bits, found.edge_bits, found.usual) == (expected.ue_bits, expected.edge_bits, expected.usual)
+    assert found.delays == expected.delays
+    drawn = np.array(found.delays) == 0
+    assert not found.noise[:, ~drawn].any()
     assert not found.noise[:, 0].any()
-    ratio = found.noise[:, 1:] / expected.noise[:, 1:]
+    ratio = found.noise[:, drawn][:, 1:] / expected.noise[:, drawn][:, 1:]
     assert 0.6 < ratio.min() <= ratio.max() < 1.6
 
 
