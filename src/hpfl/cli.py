@@ -37,7 +37,7 @@ COMMANDS = {
     "sweep": Command(
         "hpfl.cli_sweep:sweep_command",
         "Run every combination of what is varied with several seeds; leave results, tables, figures and a page.",
-        "Examples: hpfl sweep quickstart --vary network.bandwidth_hz=1e6,5e6 --vary planning.planner=fastest,random "
+        "Example: hpfl sweep quickstart --vary network.bandwidth_hz=1e6,5e6 --vary planning.planner=fastest,random "
         "--seeds 5 --baseline planning.planner=random   or, kept in a file: hpfl sweep study.toml --workers 8",
     ),
     "figures": Command(
