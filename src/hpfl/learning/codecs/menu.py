@@ -6,15 +6,15 @@ from typing import Any
 from hpfl.learning.codecs import rounding, ternary, top_k  # noqa: F401  they register themselves
 from hpfl.learning.uplink import UPLINKS, Uplink
 
-Entry = tuple[tuple[str, Mapping[str, Any]], ...]
+MenuEntry = tuple[tuple[str, Mapping[str, Any]], ...]
 
 
-def _largest(share: float) -> Entry:
+def _largest(share: float) -> MenuEntry:
     """The largest numbers alone, in 8 bits; what is left out comes later."""
     return ("top-k", {"share": share}), ("rounding", {"bits": 8})
 
 
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[MenuEntry, ...] = (
     (),
     (("rounding", {"bits": 8}),),
     (("rounding", {"bits": 4}),),
