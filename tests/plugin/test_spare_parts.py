@@ -30,7 +30,7 @@ BITS = 8 * BODY + 32 * math.ceil(BODY / 512)
 OPTIONS = {
     "rested": ["rest"],
     "correlated-shadowing": ["sigma_db", "distance_m"],
-    "fedper": ["head"],
+    "own-head": ["head"],
     "eight-bits": ["block"],
     "middle-mean": ["trim"],
     "calibration-error": ["bins"],

@@ -36,6 +36,7 @@ class Ledger:
 
     num_ues: int
     asked: list = field(default_factory=list)
+    counted = None
 
     def renewed(self, pending, edges, params, *, members, edge_of, base_round):
         update, importance = pending.update.clone(), pending.importance.copy()

@@ -1,4 +1,4 @@
-"""Method `fedper`: all UEs share a body, each has a head of its own (FedPer, Arivazhagan et al., 2019)."""
+"""Method `own-head`: all UEs share a body, each has a head of its own (FedPer, Arivazhagan et al., 2019)."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from hpfl.options import Options, option
 
 
 class FedPerOptions(Options):
-    """Options of method `fedper`."""
+    """Options of method `own-head`."""
 
     head: int = option(2, "tensors at the model's end that stay with the UE (a layer has a weight and a bias)", ge=1)
 
