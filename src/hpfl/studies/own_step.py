@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hpfl.config import load
 from hpfl.reporting.style import BLUE, INK, MUTED
 from hpfl.studies import time_to_accuracy as times
-from hpfl.studies.bars import Cell, paired, slowness
+from hpfl.studies.bars import BarCell, paired, slowness
 from hpfl.studies.cases import Scale
 from hpfl.studies.curves import name, panels, plain_log
 from hpfl.studies.study import Found, Rows, Study, Tables
@@ -94,11 +94,11 @@ def _best(here: Rows) -> dict[str, Any]:
     return {"outer_lr": step, "broadcast": broadcast, "rounds": rounds, "time_s": slowness(cell)[1]}
 
 
-def _cell(rows: Rows, step: float, broadcast: str) -> Cell:
+def _cell(rows: Rows, step: float, broadcast: str) -> BarCell:
     return {row["seed"]: row for row in where(rows, outer_lr=step, broadcast=broadcast)}
 
 
-def _judged(runs: Rows, choice: Mapping[str, Any]) -> dict[str, Cell]:
+def _judged(runs: Rows, choice: Mapping[str, Any]) -> dict[str, BarCell]:
     """A planner's runs on the judging seeds: at the preset's step, and at its own."""
     here = where(runs, **{key: choice[key] for key in _PLACE}, role="judged")
     return {

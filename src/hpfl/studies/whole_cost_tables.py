@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hpfl.reporting.intervals import geometric
-from hpfl.studies.bars import Cell, paired, slowness
+from hpfl.studies.bars import BarCell, paired, slowness
 from hpfl.studies.study import Found, Rows, TableRow
 from hpfl.studies.tabulate import where
 from hpfl.studies.time_to_accuracy import over_seeds
@@ -93,11 +93,11 @@ def by_contender(rows: Iterable[TableRow]) -> dict[str, dict[int, TableRow]]:
     return every
 
 
-def _first(cell: Cell) -> Mapping[str, Any]:
+def _first(cell: BarCell) -> Mapping[str, Any]:
     return next(iter(cell.values()))
 
 
-def _against(rival: str, theirs: Cell, ours: Cell) -> TableRow:
+def _against(rival: str, theirs: BarCell, ours: BarCell) -> TableRow:
     first = _first(theirs)
     return {
         "group": first["group"],
@@ -109,7 +109,7 @@ def _against(rival: str, theirs: Cell, ours: Cell) -> TableRow:
     }
 
 
-def _joules(theirs: Cell, ours: Cell) -> float | None:
+def _joules(theirs: BarCell, ours: BarCell) -> float | None:
     """How many times the rival's joules `fastest` spends, where both arrive."""
     both = [seed for seed in ours if seed in theirs and ours[seed]["reached"] and theirs[seed]["reached"]]
     found = geometric([ours[seed]["energy_j"] / theirs[seed]["energy_j"] for seed in both if theirs[seed]["energy_j"]])

@@ -25,7 +25,7 @@ class WorkerProcess:
         self._rest = b""
         given = dict.fromkeys(_ONE_THREAD, "1") | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hpfl.sweeps.worker"],
+            [sys.executable, "-m", "hpfl.sweeps.job_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

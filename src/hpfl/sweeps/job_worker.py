@@ -1,6 +1,6 @@
 """A process that plays jobs for a local engine: lines of JSON come in and go out; it dies with who started it.
 
-Started as `python -m hpfl.sweeps.worker`. The first line is the engine's `sys.path`, so that parts of one's own are
+Started as `python -m hpfl.sweeps.job_worker`. The first line is the engine's `sys.path`, so that parts of one's own are
 found; each line after it is a job, or asks to stop after the round.
 """
 
