@@ -76,6 +76,20 @@ def test_every_key_of_the_summary_is_explained(folders):
         assert flat(read_summary(folder)) == explained("summary.json")
 
 
+def test_what_only_some_runs_have_is_explained_too(tmp_path):
+    """Newcomers, and an attack that has an aim of its own."""
+    changes = ["data.held_out_ues=2", "hostile.attack=backdoor", "hostile.ues=[0]"]
+    hpfl.run(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes]), out=tmp_path / "run", figures=False)
+    folder = tmp_path / "run"
+    found = {
+        "rounds.jsonl": set(read_rounds(folder)[-1]),
+        "ues.csv": set((folder / "ues.csv").read_text().splitlines()[0].split(",")),
+        "summary.json": flat(read_summary(folder)),
+    }
+    for section, names in found.items():
+        assert names == explained(section) | explained(section, sometimes=True), section
+
+
 def test_every_heading_of_a_comparison_is_explained(folders):
     shown = set()
     for chosen, target in ((folders[:2] + folders[3:], Target(0.05)), (folders[2:3], Target(0.05, LOSS))):

@@ -20,6 +20,7 @@ ROOMS = (
     "hpfl.data",
     "hpfl.learning",
     "hpfl.training",
+    "hpfl.attacks",
     "hpfl.simulation",
     "hpfl.reporting",
 )

@@ -1,6 +1,6 @@
 """What a configuration means for simulated and real runs alike: constants, machines, parts."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,14 +8,12 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
-from hpfl.attacks.attack import ATTACKS
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.uplinks import AUTO, chooses_coding, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.codecs.menu import ENTRIES, MENU, UNCHOSEN
 from hpfl.learning.method import Method, is_objective, is_silent, num_travelling, roles_of, shared_beside
-from hpfl.learning.metrics import DEFAULT_METRICS, columns_of
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.network.channel import ChannelSettings
@@ -35,8 +33,6 @@ from hpfl.training.state import TrainState, initial_state
 from hpfl.training.watching import Watcher
 from hpfl.units import dbm_to_w
 
-ACCURACY = DEFAULT_METRICS[0]
-"""As it is measured by default."""
 _ARRIVAL_WIDTH = 256  # floats of the sketches that the cloud makes itself: they are not sent
 _UE_HEIGHT_M, _EDGE_HEIGHT_M = 1.5, 10.0
 """Antennas of TR 38.901, Table 7.2-1; an edge that talks to the cloud stands as high as a micro base station."""
@@ -282,20 +278,6 @@ def metrics_of(config: Experiment) -> tuple[BoundMetric, ...]:
     metrics = tuple(BoundMetric.of(part, options) for part, options in config.chosen("evaluation.metrics"))
     check_columns(summary_columns(metrics))
     return metrics
-
-
-def measured_of(config: Experiment) -> tuple[BoundMetric, ...]:
-    """What is recorded of evaluations: the metrics, and the success of an attack that has an aim of its own."""
-    metrics, columns = metrics_of(config), ATTACKS.part(config.hostile.attack).traits["columns"]
-    if not columns:
-        return metrics
-    if ACCURACY.columns[0] not in columns_of(metrics):
-        raise ConfigError(
-            f'hostile.attack is "{config.hostile.attack}"; its success needs "accuracy" in evaluation.metrics'
-        )
-    measured = (*metrics, replace(ACCURACY, columns=tuple(columns), worst=None))
-    check_columns(summary_columns(measured))
-    return measured
 
 
 def start_state(params: torch.Tensor, config: Experiment) -> TrainState:

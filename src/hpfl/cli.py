@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "figures": Command(
         "hpfl.cli_figures:figures_command",
-        "Draw the figures of runs again, in other looks and kinds of file.",
+        "Draw the figures of runs again into DIR/figures, from the results that are there.",
         "Example: hpfl figures runs/quickstart --style ieee --format pdf",
     ),
     "timeline": Command(

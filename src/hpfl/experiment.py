@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from hpfl.arrays import BoolArray, IntArray
-from hpfl.assembly import measured_of, watchers_of
+from hpfl.assembly import watchers_of
 from hpfl.config import Config, ConfigError, Experiment, idle_settings, resolve, with_overrides
 from hpfl.data.dataset import Dataset, DownloadProgress
 from hpfl.data.federated import FederatedData
@@ -25,6 +25,7 @@ from hpfl.reporting.figures import draw_at_the_end
 from hpfl.reporting.shown_result import ShownResult
 from hpfl.reporting.store import OutputError, RunStore
 from hpfl.reporting.summary import environment
+from hpfl.simulation.attack_success import measured_of
 from hpfl.simulation.simulated_run import Simulation, build_simulation
 from hpfl.simulation.trace import TraceFile
 from hpfl.spreading import Spread, Where, driver_device

@@ -86,7 +86,7 @@ def test_a_function_is_no_data_set_of_a_registered_name(monkeypatch):
         ),
         (
             "training.watchers=x",
-            "training.watchers is 'x'; no watcher is called 'x'; none is here, but for module:callable",
+            "training.watchers is 'x'; no watcher is called 'x'; there are tensorboard, mlflow, wandb",
         ),
     ],
 )

@@ -129,8 +129,8 @@ def test_a_backdoors_success_is_recorded_and_hostile_ues_are_named(tmp_path):
     settings = ["evaluation.every=2", "hostile.attack=backdoor", "hostile.ues=[0, 7]"]
     config = hpfl.load("quickstart-paper", overrides=[*SMALL, *settings])
     result = run_experiment(config, out=tmp_path / "run", figures=False, device="cpu")
-    assert 0 <= result.records[-1].evaluation["backdoor_success"] <= 1
-    assert 0 <= result.records[-1].evaluation["personalised_backdoor_success"] <= 1
+    assert 0 <= result.rounds[-1]["backdoor_success"] <= 1
+    assert 0 <= result.rounds[-1]["personalised_backdoor_success"] <= 1
     assert np.flatnonzero(result.ues["hostile"]).tolist() == [0, 7]
     header = (tmp_path / "run" / "ues.csv").read_text().splitlines()[0]
     assert "hostile" in header

@@ -14,7 +14,6 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import edge_roster, ue_slots
 from hpfl.deployment.orders import planned_s_of
 from hpfl.deployment.parent import ParentSide
@@ -40,6 +39,7 @@ class Cloud:
         self._side = ParentSide(settings, experiment, self.roster, self._ways, at_once=_AT_ONCE)
         self._side.run = run
         self.hub, self.metrics = self._side.hub, self._side.metrics
+        self.ue_names: Mapping[int, str] = self._ways.ue_names  # as their edges call them, by number
 
     @property
     def held(self) -> Mapping[int, Held]:
@@ -50,10 +50,6 @@ class Cloud:
     def delivered(self) -> Mapping[int, Delivered]:
         """The updates of the newest round in the order of arrival."""
         return self._ways.delivered
-
-    def ue_name(self, number: int) -> str:
-        """What a UE's edge calls it."""
-        return self._ways.ue_names.get(number) or default_name(number)
 
     async def start(self) -> int:
         """Listen for edges; the port."""

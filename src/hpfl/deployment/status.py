@@ -10,6 +10,7 @@ from typing import Any
 
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
+from hpfl.deployment.node_names import default_name
 from hpfl.deployment.round_timing import Timing
 from hpfl.deployment.server_metrics import total_of
 from hpfl.training.record import RoundRecord
@@ -112,7 +113,7 @@ class Board(Watcher):
     def _ue_row(self, number: int, base_round: int | None) -> BoardRow:
         planned_s, measured_s = self._seconds.get(f"ue {number}", (None, None))
         return BoardRow(
-            node=self._cloud.ue_name(number),
+            node=self._cloud.ue_names.get(number) or default_name(number),
             state="computing" if base_round is None else "ready",
             round=base_round,
             planned_s=planned_s,

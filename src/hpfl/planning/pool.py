@@ -173,9 +173,9 @@ class _Pools:
 
     def _steps_late(self) -> FloatArray:
         """Rounds by which the cloud's own coding delays steps [up, down]."""
-        bits = (0.0,) * len(self.ways)
-        if self.ways[0].problem.downlink is not None:
-            bits = self.ways[0].problem.downlink.step_bits
+        if self.ways[0].problem.downlink is None:
+            return np.zeros((len(self.ways), len(self.ways)))  # where hearing is free, no step is coded
+        bits = self.ways[0].problem.downlink.step_bits
         pairs = [[down.again(bits[down.entry], up, bits[up.entry]) for down in self.ways] for up in self.ways]
         return np.array(pairs)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
-from hpfl.assembly import ACCURACY
 from hpfl.config import Experiment
 from hpfl.learning import BoundMetric, Computes, Evaluation, Kept, TestData
 from hpfl.rng import Streams
+from hpfl.simulation.attack_success import ACCURACY
 from hpfl.training.edge_round import draw_key
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, held_out_summary, summary_of
 from hpfl.training.remembered import kept_of

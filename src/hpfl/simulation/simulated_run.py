@@ -12,7 +12,6 @@ from hpfl.assembly import (
     cloud_settings,
     fleet_spec,
     local_training,
-    measured_of,
     metrics_of,
     products,
     sample_cost,
@@ -32,6 +31,7 @@ from hpfl.learning.sending import Sending
 from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.rng import Streams
+from hpfl.simulation.attack_success import measured_of
 from hpfl.simulation.evaluator import Evaluator, Told
 from hpfl.simulation.hostile_cohort import HostileCohort
 from hpfl.simulation.hostility import Hostility, aimed_tests, hostility_of, only_of, poisoned_samples
