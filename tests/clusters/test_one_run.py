@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from local_cluster import cluster_of
@@ -12,6 +13,7 @@ from local_cluster import cluster_of
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 import hpfl
+from hpfl.clusters.block_worker import HELD, Given, HeldRows
 from hpfl.clusters.connecting import ClusterError
 from hpfl.clusters.spread import RaySpread
 from hpfl.config import Config, with_overrides
@@ -96,6 +98,18 @@ def test_a_run_keeps_its_bits_when_a_worker_and_a_node_are_killed_and_with_other
         assert found.summary["spread"] == RaySpread(workers=1).facts
         with pytest.raises(ClusterError, match="3 workers with 1 CPUs each were asked for; the cluster has 2"):
             run_experiment(config, hooks=QUIET, spread=RaySpread(workers=3))
+
+
+def test_a_worker_that_was_started_again_has_only_what_it_was_sent_since() -> None:
+    """Were it to believe that it had all rows, it would take those of others."""
+    held, ues = HeldRows(4), np.arange(4)
+    now = held.keep(ues, {"method": np.eye(4)})
+    assert torch.equal(held.kept(ues[:2], Given({"method": HELD}, now)).method, torch.eye(4, dtype=torch.float64)[:2])
+    anew = HeldRows(4)
+    now = anew.keep(ues[2:], {"method": np.eye(4)[2:]})  # as a call sends them whose rows have changed
+    assert anew.kept(ues[2:], Given({"method": HELD}, now)) is not None
+    assert anew.kept(ues[:2], Given({"method": HELD}, now)) is None
+    assert anew.kept(ues[2:], Given({"codec": HELD}, now)) is None
 
 
 def test_more_is_asked_for_than_there_is() -> None:

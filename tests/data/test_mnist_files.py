@@ -197,5 +197,5 @@ def test_a_specification_says_what_the_data_set_turns_out_to_be() -> None:
 def test_the_data_sets_are_known_by_name() -> None:
     assert {"mnist-mini", "mnist", "cifar10"} <= set(DATASETS.names())
     assert [DATASETS.get(name).sample_bits for name in ("mnist", "cifar10")] == [784 * 8, 3072 * 8]
-    with pytest.raises(ValueError, match="no data set is called 'imagenet'; there are mnist-mini, mnist, cifar10"):
+    with pytest.raises(ValueError, match=r"no data set is called 'imagenet'; there are mnist-mini, mnist, .*cifar10"):
         load_dataset("imagenet")

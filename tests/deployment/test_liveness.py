@@ -21,9 +21,11 @@ def test_a_ue_that_does_not_deliver_is_left_out_after_two_rounds_and_its_edge_is
         assert 8 in side.attendance.left_out()
         assert misses(side) >= 2
         assert side.metrics.left_out._value.get() >= 1
-        before = len(laggard.asked)
-        nodes.play(50, watch=lambda state, record: (record.num_participants, record.aggregated) != (8, (0, 1, 2)))
+        # a busy machine may make its edge late as well, which then comes back
+        nodes.play(2000, watch=lambda state, record: (record.num_participants, record.aggregated) != (8, (0, 1, 2)))
         assert nodes.record.num_participants == 8
+        before = len(laggard.asked)
+        nodes.play(3)
         assert len(laggard.asked) == before  # it is not even asked
         assert cloud.state_of(2) != "left out"
         laggard.stop()

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 import hpfl
-from hpfl.arrays import FloatArray, IntArray
+from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.clusters.surroundings import Surroundings
 from hpfl.learning import Cohort, Kept, TestData
 from hpfl.learning.cohort_round import Request
@@ -78,7 +78,7 @@ class Worker:
         around.take()
         self._device = device
         self._cohorts: dict[int, tuple[Cohort, TestData | None, IntArray]] = {}
-        self._rows: dict[int, _HeldRows] = {}
+        self._rows: dict[int, HeldRows] = {}
 
     def about(self, number: int, refs: list[Any]) -> dict[str, str]:
         """What it computes with, which must be the same for all."""
@@ -129,7 +129,7 @@ class Worker:
             test = None if part.test is None else TestData(**_opened(part.test))
             cohort = Cohort(**recipe, **_opened(part.train), test=test, device=self._device)
             self._cohorts[number] = cohort, test, part.own
-            self._rows[number] = _HeldRows(len(cohort.data.samples.shards.sizes))
+            self._rows[number] = HeldRows(len(cohort.data.samples.shards.sizes))
         return self._cohorts[number]
 
 
@@ -142,17 +142,24 @@ def _sent(given: Given) -> dict[str, Array]:
     return {name: rows for name, rows in given.rows.items() if not isinstance(rows, str)}
 
 
-class _HeldRows:
+class HeldRows:
     """The private rows of a worker's UEs as they were after the call that is called `now`."""
 
     def __init__(self, num_ues: int) -> None:
         self._place = np.full(num_ues, -1, dtype=np.int64)
         self._rows: dict[str, Array] = {}
+        self._has: dict[str, BoolArray] = {}
         self.now = ""
 
     def kept(self, ues: IntArray, given: Given) -> Kept | None:
-        """The rows of UEs; None where some are meant to be here and are not."""
-        if any(isinstance(rows, str) for rows in given.rows.values()) and given.after != self.now:
+        """The rows of UEs; None where some are meant to be here and are not.
+
+        A worker that was started again may have been sent the rows of other UEs since, and so know the last call.
+        """
+        meant = [name for name, rows in given.rows.items() if isinstance(rows, str)]
+        if meant and given.after != self.now:
+            return None
+        if not all(name in self._has and self._has[name][ues].all() for name in meant):
             return None
         own = {
             name: self._rows[name][self._place[ues]] if isinstance(rows, str) else rows
@@ -166,6 +173,7 @@ class _HeldRows:
             self._make_room(ues, rows)
             for name, own in rows.items():
                 self._rows[name][self._place[ues]] = own
+                self._has[name][ues] = True
             self.now = uuid.uuid4().hex
         return self.now
 
@@ -174,6 +182,7 @@ class _HeldRows:
         before = int((self._place >= 0).sum())
         self._place[new] = before + np.arange(len(new))
         for name, own in rows.items():
+            self._has.setdefault(name, np.zeros(len(self._place), dtype=np.bool_))
             old = self._rows.get(name, np.zeros((0, own.shape[1]), own.dtype))
             if len(old) < before + len(new):
                 more = np.zeros((before + len(new) - len(old), own.shape[1]), own.dtype)

@@ -70,16 +70,8 @@ class FromEdges:
             most_samples=bounds.num_samples,
             codings=len(work.foretold),
         )
-        self._note_names(checked, sketch.name)
+        _note_names(self.ue_names, checked.ues.tolist(), sketch.name)
         return checked
-
-    def _note_names(self, checked: CheckedSketch, names: Sequence[str]) -> None:
-        """Take note of what an edge calls its UEs; for show alone, and no more than a name each."""
-        ues = checked.ues.tolist()
-        for ue in ues:
-            self.ue_names.pop(ue, None)
-        if len(names) == len(ues):
-            self.ue_names |= {ue: name for ue, name in zip(ues, names, strict=True) if NODE_NAME.fullmatch(name)}
 
     def trusted(self, held: Mapping[int, Held]) -> dict[int, Held]:
         """What edges hold as it counts beside each other: none far above the others, samples up to a share."""
@@ -177,3 +169,11 @@ class FromEdges:
 def _samples(held: Held) -> dict[int, int]:
     """By UE."""
     return dict(zip(held.sketch.ues.tolist(), held.sketch.samples.tolist(), strict=True))
+
+
+def _note_names(known: dict[int, str], ues: Sequence[int], names: Sequence[str]) -> None:
+    """Take note of what an edge calls its UEs; for show alone, and no more than a name each."""
+    for ue in ues:
+        known.pop(ue, None)
+    if len(names) == len(ues):
+        known.update({ue: name for ue, name in zip(ues, names, strict=True) if NODE_NAME.fullmatch(name)})
