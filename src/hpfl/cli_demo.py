@@ -19,7 +19,7 @@ _DEFAULT = RUNS / "demo"
 _SYSTEMS = ("hpfl", "shpfl")
 _HONEST = (
     "To be fair: both pay for the same things, but SHPFL draws its edges and splits the band evenly. All edges with "
-    "exact bandwidth (planner full) and top-k updates are faster still, for more joules (docs/whole-cost.md)."
+    "exact bandwidth (planner full) and top-k updates are about as fast, for more joules (docs/whole-cost.md)."
 )
 
 

@@ -13,7 +13,7 @@ from hpfl.sweeps.study_file import CASE
 from hpfl.sweeps.swept import Swept, result_rows, target_columns
 
 UNKNOWN = "–"
-_SAME = 1e-9
+_SAME = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
