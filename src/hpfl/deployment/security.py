@@ -14,7 +14,7 @@ from hpfl.deployment.wire import MAX_FRAME_BYTES
 _TLS = b"TLSv1.3"
 _READ_BUFFER_BYTES = 8192
 """What a connection keeps ready between messages; gRPC would keep as much as the largest burst it has seen."""
-_TLS_RECORD_BYTES = 4096
+_TLS_RECORD_BYTES = 2048
 """What is encrypted at once; each connection keeps a buffer of that size ready, and a longer one is no faster."""
 
 GrpcOptions = list[tuple[str, Any]]
