@@ -1,7 +1,6 @@
 """How long children take to compute, learnt from when their answers came; what they say themselves is a first guess."""
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median, median_low
 
 _LAST = 5
@@ -10,12 +9,19 @@ _UNSEEN_S = 120.0
 """The most that is believed of seconds that nobody here has seen: of a child that was there before its parent was."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _AnswerTimes:
-    """One child's last answers: seconds from the model's leaving to the answer, and those of them that it disowns."""
+    """One child's last answers: seconds from the model's leaving to the answer, and those of them that it disowns.
 
-    took_s: deque[float] = field(default_factory=lambda: deque(maxlen=_LAST))
-    beyond_s: deque[float] = field(default_factory=lambda: deque(maxlen=_LAST))
+    Tuples, for an edge has one of these for every UE, and an empty deque has room for 64.
+    """
+
+    took_s: tuple[float, ...] = ()
+    beyond_s: tuple[float, ...] = ()
+
+    def and_one(self, took_s: float, beyond_s: float) -> "_AnswerTimes":
+        """The same with one more answer."""
+        return _AnswerTimes((*self.took_s, took_s)[-_LAST:], (*self.beyond_s, beyond_s)[-_LAST:])
 
 
 class LearntSeconds:
@@ -31,9 +37,8 @@ class LearntSeconds:
 
     def heard(self, number: int, took_s: float, *, claimed_s: float) -> None:
         """An answer came so long after the model left, and says that computing took `claimed_s` of it."""
-        answers, took_s = self._answers.setdefault(number, _AnswerTimes()), max(took_s, 0.0)
-        answers.took_s.append(took_s)
-        answers.beyond_s.append(took_s - min(claimed_s, took_s))
+        took_s, before = max(took_s, 0.0), self._answers.get(number, _AnswerTimes())
+        self._answers[number] = before.and_one(took_s, took_s - min(claimed_s, took_s))
         self._until_next -= 1
         if self._until_next <= 0:  # a few times a round: thousands of children need not sort each other's for each
             self._way_s, self._until_next = self._ways_s(), len(self._answers) // 4

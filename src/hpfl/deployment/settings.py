@@ -43,7 +43,7 @@ class LimitSettings(Section):
         100.0, "a loss that a UE reports is at most this many times the median of UEs' losses; 0: any", ge=0
     )
     connections: int = key(4096, "connections a server holds at once", ge=1)
-    buffer_mb: float = key(6.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
+    buffer_mb: float = key(3.0, "memory for updates on their way in; at least eight are let in", unit="MB", gt=0)
     refusals: int = key(50, "refused messages after which a child is cut off", ge=1)
     per_address: int = key(
         0, "connections of one address that carry no child's stream; 0: twice the roster, and 16", ge=0
