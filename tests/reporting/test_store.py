@@ -240,3 +240,14 @@ def test_ues_load_with_pandas(tmp_path: Path) -> None:
 def test_columns_of_unequal_length_are_refused() -> None:
     with pytest.raises(ValueError, match="equally long"):
         csv_text({"a": [1], "b": [1, 2]})
+
+
+def test_damage_far_down_a_long_file_is_found_where_it_is(tmp_path: Path) -> None:
+    lines = [json.dumps(record(n).to_json()) for n in range(1, 3001)]
+    (tmp_path / "rounds.jsonl").write_text("\n".join(lines) + "\n")
+    assert [row["round"] for row in read_rounds(tmp_path)] == list(range(1, 3001))
+    at = lines[2500].index(",")
+    for spoilt in (lines[2500][:at] + "\n" + lines[2500][at + 1 :], lines[2500].replace("2501", "2502", 1), "[]", ""):
+        (tmp_path / "rounds.jsonl").write_text("\n".join([*lines[:2500], spoilt, *lines[2501:]]) + "\n")
+        with pytest.raises(OutputError, match=r"line 2501 is not the record of round 2501"):
+            read_rounds(tmp_path)

@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +24,7 @@ from hpfl.reporting.folder import CHECKPOINTS, CONFIG, MODEL, ROUNDS, RUN_ID, SU
 from hpfl.tracebacks import short_traceback
 from hpfl.training.record import RoundRecord
 
+_READ_AT_ONCE = 1 << 20  # bytes
 _APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 
@@ -167,9 +167,7 @@ class RunStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -177,15 +175,24 @@ def read_rounds(folder: Path) -> list[dict[str, Any]]:
     """All records of a run, finished or not; a half-written last line is left out, any other damage is an error."""
     path = Path(folder) / ROUNDS
     records: list[dict[str, Any]] = []
-    with _existing(path).open("rb") as file:  # line by line: a long run's file is not held beside its records
-        for number, line in enumerate(file, start=1):
-            record = _parsed(line)
-            if not line.endswith(b"\n"):
-                break
-            if record is None or record.get("round") != number:
-                raise OutputError(f"{path} line {number} is not the record of round {number}")
-            records.append(record)
+    with _existing(path).open("rb") as file:  # piece by piece: a long run's file is not held beside its records
+        while lines := file.readlines(_READ_AT_ONCE):
+            records += _numbered(path, [line for line in lines if line.endswith(b"\n")], len(records) + 1)
     return records
+
+
+def _numbered(path: Path, lines: list[bytes], first: int) -> list[dict[str, Any]]:
+    """The records in lines that begin with that of round `first`, read together: their names lie in memory once."""
+    records = (_parsed(b'{"all":[' + b",".join(lines) + b"]}") or {"all": []})["all"]
+    numbers = range(first, first + len(lines))
+    if [_round_of(record) for record in records] == list(numbers):
+        return list(records)
+    wrong = next(number for number, line in zip(numbers, lines, strict=True) if _round_of(_parsed(line)) != number)
+    raise OutputError(f"{path} line {wrong} is not the record of round {wrong}")
+
+
+def _round_of(record: Any) -> Any:
+    return record.get("round") if isinstance(record, dict) else None
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -273,8 +280,7 @@ def _intact_prefix(lines: list[bytes], *, last: int | None) -> tuple[int, int]:
     """Bytes and number of the leading lines that are whole records of rounds 1, 2, ... up to `last`."""
     size = count = 0
     for line in lines[:last]:
-        record = _parsed(line)
-        if record is None or record.get("round") != count + 1:
+        if _round_of(_parsed(line)) != count + 1:
             break
         size, count = size + len(line) + 1, count + 1
     return size, count
