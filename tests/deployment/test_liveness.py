@@ -47,6 +47,32 @@ def test_a_ue_that_comes_and_goes_is_left_out_like_one_that_stays_and_is_mute(ce
         laggard.stop()
 
 
+@pytest.mark.parametrize(("how", "why"), [("junk", "no sketch came"), ("declines", "declines to send it")])
+def test_a_ue_that_answers_and_gives_nothing_is_left_out_like_one_that_is_mute(certificates, lines, how, why):
+    with Nodes(certificates, *NINE, tiny=True, timing=QUICKLY) as nodes:
+        laggard = with_laggard(nodes, how)
+        attendance = nodes.edges[2].ues.side.attendance
+        nodes.play(100, watch=lambda state, record: 8 not in attendance.left_out())
+        assert 8 in attendance.left_out()
+        assert any(why in line["why"] for line in lines("child left out"))
+        # a busy machine may make others late as well, which then come back
+        nodes.play(2000, watch=lambda state, record: (record.num_participants, record.aggregated) != (8, (0, 1, 2)))
+        assert nodes.record.num_participants == 8
+        laggard.stop()
+
+
+def test_an_edge_that_says_again_and_again_that_ues_have_come_is_left_out(certificates, lines):
+    with Nodes(certificates, *NINE, tiny=True, timing=QUICKLY) as nodes:
+        laggard = with_laggard(nodes, "renews")
+        attendance = nodes.deployment.cloud._side.attendance
+        nodes.play(100, watch=lambda state, record: 2 not in attendance.left_out())
+        assert 2 in attendance.left_out()
+        assert "UEs had come" in lines("child left out")[0]["why"]
+        nodes.play(2000, watch=lambda state, record: record.aggregated != (0, 1))
+        assert nodes.deployment.cloud.state_of(2) == "left out"
+        laggard.stop()
+
+
 @pytest.mark.slow
 def test_a_ue_that_drags_every_round_is_left_out_before_its_edge_is(certificates):
     with Nodes(certificates, *NINE, tiny=True, timing={**QUICKLY, "least_wait_s": 3.0}) as nodes:

@@ -97,12 +97,14 @@ class Cloud:
         return self._ways.trusted(held)
 
     def _lose_patience(self, waited_s: float) -> None:
-        """Where those that are there have failed, the model is lost; who is not there may still come."""
-        if self._side.gathering.failed:
-            raise _diverged(self._side.gathering.tag)
+        """Where most edges say that the model is lost, it is; else whoever is not there may still come."""
+        gathering, seats = self._side.gathering, self._side.roster.values()
+        if gathering.most_failed(seats):
+            raise _diverged(gathering.tag)
         if self._gives_up:
             raise NobodyError(f"no edge had an update for {waited_s:.0f} s")
-        log("no edge has an update", level=logging.WARNING, waited_s=round(waited_s))
+        told = {"unusable_at": sorted(gathering.failed), "of": len(seats)} if gathering.failed else {}
+        log("no edge has an update", level=logging.WARNING, waited_s=round(waited_s), **told)
 
     def _all_ready(self) -> bool:
         """Whether all edges that are worth it have answered; those that were not sent the model are sent it."""

@@ -29,6 +29,7 @@ class FromEdges:
     """
 
     children_are = "edges"
+    are_parents = True
 
     def __init__(self, experiment: SharedWork, ues_of: Sequence[Collection[int]]) -> None:
         self.delivered: dict[int, Delivered] = {}

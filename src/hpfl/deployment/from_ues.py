@@ -28,6 +28,7 @@ class FromUes:
     """An edge's own ways with its children."""
 
     children_are = "UEs"
+    are_parents = False
 
     def __init__(self, experiment: SharedWork, num_ues: int) -> None:
         self.visitors: set[Child] = set()
