@@ -18,7 +18,7 @@ class Laggard(Mallory):
     """Answers everything at once, but for what `how` says: mute, withholds, trickles, or takes `delay_s` each time.
 
     One that flaps leaves instead of its sketch, one that flees instead of its update; both are back at once. One that
-    sends junk sends sketches of a model that nobody asked about, and one that declines announces updates and sends none.
+    sends junk sends sketches of a model that nobody asked about, one that declines announces updates and sends none.
     """
 
     def __init__(self, nodes, number, how, *, delay_s=0.0):

@@ -4,6 +4,8 @@ import pytest
 from deployment_nodes import Nodes, Tiny, until
 from laggards import with_laggard
 
+from hpfl.deployment.status import Board
+
 NINE = ("training.rounds=100000", "network.edges=3", "network.ues_per_edge=3", "planning.max_edges=3")
 QUICKLY = {"gather_s": 0.5, "least_wait_s": 0.15}
 
@@ -24,6 +26,10 @@ def test_a_ue_that_does_not_deliver_is_left_out_after_two_rounds_and_its_edge_is
         # a busy machine may make its edge late as well, which then comes back
         nodes.play(2000, watch=lambda state, record: (record.num_participants, record.aggregated) != (8, (0, 1, 2)))
         assert nodes.record.num_participants == 8
+        edges = {f"edge-{edge}": edge for edge in range(3)}
+        shown = {row.node: row.state for row in Board(cloud, edges=edges, num_ues=9).rows()}
+        assert shown["ue-8"] == "left out"
+        assert "left out" not in {shown[f"ue-{ue}"] for ue in range(6)}
         before = len(laggard.asked)
         nodes.play(3)
         assert len(laggard.asked) == before  # it is not even asked

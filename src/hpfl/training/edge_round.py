@@ -167,6 +167,7 @@ def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settin
     most = most_kept(settings, num_parameters=start.shape[-1], bytes_each=start.element_size())
     check_room(settings, counts, num_parameters=start.shape[-1], bytes_each=start.element_size())
     updates, rules, kept, noise = [], [], who.kept.unwritten(), list[FloatArray]()
+    as_mean: list[bool] = []
     for first, end in _stretches(counts, min(most, _MOST_ROWS)):
         some = who.of_edges(first, end)
         own = asking.updates(start[first:end] if start.ndim == 2 else start, some, keep_per_ue=True)
@@ -177,8 +178,11 @@ def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settin
             came = _contributions(some, own.per_ue, edge)
             joined = combined(settings.combine, came, some.rules[edge] if some.rules else {})
             updates.append(joined.direction.to(start.dtype))
+            as_mean.append(joined.is_mean)
             rules.append(joined.state)
     stacked = torch.stack(updates)
+    if any(as_mean):  # sums of rows are rounded otherwise than rows that are summed as they are computed
+        stacked[as_mean] = asking.updates(start, who).update[as_mean]
     return EdgeResult(stacked, squared_norms(stacked), kept, rules, np.concatenate(noise) if noise else None)
 
 
