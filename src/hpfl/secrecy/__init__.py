@@ -7,6 +7,7 @@ withstands an edge that lies (figure 4, with the consistency check). No clock, n
 from hpfl.secrecy.collector import Collector
 from hpfl.secrecy.errors import SecrecyError, TooFewError, WrongMaskError
 from hpfl.secrecy.identity import CertificateTrust, CertifiedMember, Identity, Trust
+from hpfl.secrecy.links import Links
 from hpfl.secrecy.member import Member
 from hpfl.secrecy.session import LARGEST_CELL, Instance, Session
 from hpfl.secrecy.words import packed, packed_bytes, unpacked
@@ -18,6 +19,7 @@ __all__ = [
     "Collector",
     "Identity",
     "Instance",
+    "Links",
     "Member",
     "SecrecyError",
     "Session",

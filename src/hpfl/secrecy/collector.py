@@ -169,7 +169,7 @@ class Collector:
     def _check(self, number: int, signed: SignedAdvert) -> None:
         if self._trust is None:
             return
-        text = signed.advert.signed_text(self._session)
+        text = signed.advert.signed_text()
         name = self._trust.check(number, signed.certificate, text, signed.signature)
         if name in self._names.values():
             raise SecrecyError(f"member {number} shows a certificate of {name[:80]!r}, as another does", [number])

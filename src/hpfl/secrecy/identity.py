@@ -3,7 +3,7 @@
 import datetime
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -16,6 +16,8 @@ from hpfl.secrecy.errors import SecrecyError
 
 _KEPT = 4096
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
+
+Key, Value = TypeVar("Key"), TypeVar("Value")
 
 Authorities = Callable[[], Sequence[x509.Certificate]]
 
@@ -57,7 +59,7 @@ class CertificateTrust:
     """Trusts certificates that an authority has made for UEs, that stand now, and that no list revokes.
 
     `name_of` tells whose certificate a number must have, where that is known; None accepts any UE's. `now` is asked
-    for the time, in UTC.
+    for the time, in UTC. What was verified once is remembered; time and revocation are looked at each time.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class CertificateTrust:
     ) -> None:
         self._authorities, self._now, self._is_revoked, self._name_of = authorities, now, is_revoked, name_of
         self._issued: OrderedDict[tuple[bytes, bytes], x509.Certificate] = OrderedDict()
+        self._verified: OrderedDict[tuple[bytes, bytes, bytes], None] = OrderedDict()
 
     def check(self, number: int, certificate: bytes, message: bytes, signature: bytes) -> str:
         """The name that has been proved; `SecrecyError` if none has."""
@@ -86,13 +89,9 @@ class CertificateTrust:
         name, wanted = _name_of_ue(shown), self._name_of(number)
         if wanted is not None and name != wanted:
             raise SecrecyError(f"the certificate of {name[:80]!r} came; wanted that of {wanted!r}")
-        key = shown.public_key()
-        if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise SecrecyError("its certificate has no elliptic-curve key")
-        try:
-            key.verify(signature, message, _ALGORITHM)
-        except InvalidSignature:
-            raise SecrecyError("its keys are not signed by the key of its certificate") from None
+        if (certificate, message, signature) not in self._verified:
+            _verify(shown, message, signature)
+            _keep(self._verified, (certificate, message, signature), None)
         return name
 
     def _of_an_authority(self, certificate: bytes) -> x509.Certificate:
@@ -101,13 +100,27 @@ class CertificateTrust:
             key = (authority.fingerprint(hashes.SHA256()), certificate)
             found = self._issued.get(key)
             if found is None and (found := _issued_by(certificate, authority)) is not None:
-                self._issued[key] = found
-                if len(self._issued) > _KEPT:
-                    self._issued.popitem(last=False)
+                _keep(self._issued, key, found)
             if found is not None:
                 _check_time(authority, self._now())
                 return found
         raise SecrecyError("its certificate was not issued by an authority of this deployment")
+
+
+def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value) -> None:
+    kept[key] = value
+    if len(kept) > _KEPT:
+        kept.popitem(last=False)
+
+
+def _verify(certificate: x509.Certificate, message: bytes, signature: bytes) -> None:
+    key = certificate.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise SecrecyError("its certificate has no elliptic-curve key")
+    try:
+        key.verify(signature, message, _ALGORITHM)
+    except InvalidSignature:
+        raise SecrecyError("its keys are not signed by the key of its certificate") from None
 
 
 def _issued_by(certificate: bytes, authority: x509.Certificate) -> x509.Certificate | None:

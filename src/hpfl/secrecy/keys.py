@@ -68,12 +68,14 @@ def agreed(own: X25519PrivateKey, other: bytes, whose: int) -> bytes:
         raise SecrecyError(f"the key of member {whose} agrees on nothing secret", [whose]) from None
 
 
-def channel(digest: bytes, own: X25519PrivateKey, numbers: tuple[int, int], keys: tuple[bytes, bytes]) -> Channel:
-    """The channel from a member to another; `numbers` and public `keys` are (own, other's)."""
-    secret = agreed(own, keys[1], numbers[1])
-    ordered = sorted(zip(numbers, keys, strict=True))
-    labels = [part for number, key in ordered for part in (four(number), key)]
-    found = derived(secret, 4 * KEY_BYTES, b"channel", digest, *labels)
+def channel(digest: bytes, secret: bytes, numbers: tuple[int, int], adverts: bytes) -> Channel:
+    """The channel from a member to another (`numbers`: own, other's) who have agreed on a secret.
+
+    `adverts` stands for what both were told of all members, with fresh keys of theirs: the same for both, and new for
+    each session.
+    """
+    labels = [four(number) for number in sorted(numbers)]
+    found = derived(secret, 4 * KEY_BYTES, b"channel", digest, adverts, *labels)
     up, down = found[: 2 * KEY_BYTES], found[2 * KEY_BYTES :]
     if numbers[0] > numbers[1]:
         up, down = down, up

@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hpfl.secrecy.errors import SecrecyError
 from hpfl.secrecy.identity import Identity, Trust
@@ -24,6 +23,7 @@ from hpfl.secrecy.keys import (
     public_bytes,
     self_mask,
 )
+from hpfl.secrecy.links import Links
 from hpfl.secrecy.masks import Words, add_masks, word_type
 from hpfl.secrecy.messages import (
     LARGEST_NUMBER,
@@ -60,13 +60,16 @@ class _Sum:
 
 
 class Member:
-    """A UE in one session; it is forgotten afterwards, and its keys with it."""
+    """A UE in one session; it is forgotten afterwards, and its keys with it.
 
-    def __init__(self, session: Session, identity: Identity, trust: Trust) -> None:
+    `links` may be kept from session to session for as long as a UE is attached; without them it makes new ones.
+    """
+
+    def __init__(self, session: Session, identity: Identity, trust: Trust, links: Links | None = None) -> None:
         if not 0 <= identity.number <= LARGEST_NUMBER:
             raise SecrecyError(f"a member has the number {identity.number}; wanted 0 to {LARGEST_NUMBER}")
         self._session, self._identity, self._trust = session, identity, trust
-        self._key = X25519PrivateKey.generate()
+        self._links = Links() if links is None else links
         self._sums = {one.name: _Sum(one) for one in session.instances}
         self._advert = self._signed_advert()
         self._adverts: dict[int, Advert] = {}
@@ -86,7 +89,7 @@ class Member:
         return self._members - self._held.keys()
 
     def advert(self) -> bytes:
-        """Round 0: public keys, signed with the certificate's key."""
+        """Round 0: public keys; that of the channel is signed with the certificate's key."""
         return self._advert
 
     def shares(self, adverts: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -172,19 +175,19 @@ class Member:
         digest, number = self._session.digest, self.number
         keys = [public_bytes(mask_key(digest, name, number, one.mask_seed)) for name, one in self._sums.items()]
         promises = [commitment(digest, name, number, one.self_seed) for name, one in self._sums.items()]
-        advert = Advert(number, public_bytes(self._key), tuple(keys), tuple(promises))
-        signature = self._identity.sign(advert.signed_text(self._session))
+        advert = Advert(number, self._links.public, tuple(keys), tuple(promises))
+        signature = self._identity.sign(advert.signed_text())
         return SignedAdvert(advert, signature, self._identity.certificate).encoded()
 
     def _believed(self, number: int, data: bytes) -> tuple[Advert, str]:
         """A member's advert, and its name as its certificate proves it."""
         signed = read_advert(self._session, number, data)
-        text = signed.advert.signed_text(self._session)
+        text = signed.advert.signed_text()
         return signed.advert, self._trust.check(number, signed.certificate, text, signed.signature)
 
     def _channel(self, other: int) -> Channel:
-        keys = (self._adverts[self.number].channel, self._adverts[other].channel)
-        return channel(self._session.digest, self._key, (self.number, other), keys)
+        secret = self._links.agreed(self._adverts[other].channel, other)
+        return channel(self._session.digest, secret, (self.number, other), self._adverts_digest)
 
     def _opened(self, sender: int, parcel: bytes) -> list[bytes] | None:
         ends, link = (sender, self.number), self._channels[sender]

@@ -34,9 +34,13 @@ class Advert:
         pairs = [part for pair in zip(self.masks, self.promises, strict=True) for part in pair]
         return b"".join([four(self.number), self.channel, *pairs])
 
-    def signed_text(self, session: Session) -> bytes:
-        """What the signature is of: nothing else that the certificate's key signs begins so."""
-        return joined(b"hpfl secrecy advert 1", session.digest, self.body())
+    def signed_text(self) -> bytes:
+        """What the signature is of: the channel's key, which may serve many sessions.
+
+        The keys of this one are not in it: nothing passes a channel whose two ends were told different adverts, so
+        whoever is told other keys of a member than its own holds no share of that member's (docs/secure.md).
+        """
+        return joined(b"hpfl secrecy channel 1", four(self.number), self.channel)
 
 
 @dataclass(frozen=True)
