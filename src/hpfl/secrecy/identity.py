@@ -17,7 +17,8 @@ from hpfl.secrecy.errors import SecrecyError
 _KEPT = 4096
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 
-Key, Value = TypeVar("Key"), TypeVar("Value")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 Authorities = Callable[[], Sequence[x509.Certificate]]
 
@@ -71,7 +72,7 @@ class CertificateTrust:
         name_of: Callable[[int], str | None] = lambda number: None,
     ) -> None:
         self._authorities, self._now, self._is_revoked, self._name_of = authorities, now, is_revoked, name_of
-        self._issued: OrderedDict[tuple[bytes, bytes], x509.Certificate] = OrderedDict()
+        self._issued: OrderedDict[tuple[bytes, bytes], tuple[x509.Certificate, str]] = OrderedDict()
         self._verified: OrderedDict[tuple[bytes, bytes, bytes], None] = OrderedDict()
 
     def check(self, number: int, certificate: bytes, message: bytes, signature: bytes) -> str:
@@ -82,11 +83,11 @@ class CertificateTrust:
             raise SecrecyError(f"member {number}: {error}", [number]) from None
 
     def _proved(self, number: int, certificate: bytes, message: bytes, signature: bytes) -> str:
-        shown = self._of_an_authority(certificate)
+        shown, name = self._of_an_authority(certificate)
         _check_time(shown, self._now())
         if self._is_revoked(shown):
             raise SecrecyError("its certificate is revoked")
-        name, wanted = _name_of_ue(shown), self._name_of(number)
+        wanted = self._name_of(number)
         if wanted is not None and name != wanted:
             raise SecrecyError(f"the certificate of {name[:80]!r} came; wanted that of {wanted!r}")
         if (certificate, message, signature) not in self._verified:
@@ -94,12 +95,13 @@ class CertificateTrust:
             _keep(self._verified, (certificate, message, signature), None)
         return name
 
-    def _of_an_authority(self, certificate: bytes) -> x509.Certificate:
-        """Parsed, and signed by an authority that stands now; remembered with that authority, for the next session."""
+    def _of_an_authority(self, certificate: bytes) -> tuple[x509.Certificate, str]:
+        """A UE's certificate, signed by an authority that stands now, and its name; remembered with the authority."""
         for authority in self._authorities():
             key = (authority.fingerprint(hashes.SHA256()), certificate)
             found = self._issued.get(key)
-            if found is None and (found := _issued_by(certificate, authority)) is not None:
+            if found is None and (issued := _issued_by(certificate, authority)) is not None:
+                found = issued, _name_of_ue(issued)
                 _keep(self._issued, key, found)
             if found is not None:
                 _check_time(authority, self._now())

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from hpfl.secrecy.identity import Identity
 from hpfl.secrecy.keys import agreed, public_bytes
 
 _KEPT = 4096
@@ -20,6 +21,7 @@ class Links:
         self._key = X25519PrivateKey.generate()
         self.public = public_bytes(self._key)
         self._agreed: OrderedDict[bytes, bytes] = OrderedDict()
+        self._signed: tuple[bytes, bytes, bytes] | None = None
 
     def agreed(self, other: bytes, whose: int) -> bytes:
         """The secret that this key and another member's agree on."""
@@ -29,3 +31,9 @@ class Links:
             if len(self._agreed) > _KEPT:
                 self._agreed.popitem(last=False)
         return found
+
+    def signature(self, identity: Identity, text: bytes) -> bytes:
+        """The signature of the key, made once for a certificate: the others remember that they have checked it."""
+        if self._signed is None or self._signed[:2] != (identity.certificate, text):
+            self._signed = identity.certificate, text, identity.sign(text)
+        return self._signed[2]

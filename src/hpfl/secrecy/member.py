@@ -176,7 +176,7 @@ class Member:
         keys = [public_bytes(mask_key(digest, name, number, one.mask_seed)) for name, one in self._sums.items()]
         promises = [commitment(digest, name, number, one.self_seed) for name, one in self._sums.items()]
         advert = Advert(number, self._links.public, tuple(keys), tuple(promises))
-        signature = self._identity.sign(advert.signed_text())
+        signature = self._links.signature(self._identity, advert.signed_text())
         return SignedAdvert(advert, signature, self._identity.certificate).encoded()
 
     def _believed(self, number: int, data: bytes) -> tuple[Advert, str]:
