@@ -16,7 +16,7 @@ from hpfl.assembly import (
     torch_dtype,
     touched_samples,
 )
-from hpfl.config import Experiment
+from hpfl.config import ConfigError, Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.downlinks import broadcasting
 from hpfl.learning import Computes
@@ -28,6 +28,7 @@ from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.planning.planners import PLANNERS
+from hpfl.private_runs import cell_privacy
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
 from hpfl.simulation.learners import Learners
@@ -64,6 +65,11 @@ def make_executor(
     trace = _trace(config)
     streams = Streams(config.training.seed)
     loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
+    if loses_ues and config.privacy.on:
+        raise ConfigError(
+            f'network.trace says who is there; with privacy.mechanism = "{config.privacy.mechanism}" nobody may be '
+            "lost from an edge round: the same updates would leave the cell again without them"
+        )
     bits = bits_on_air(config, sending)
     foretold = _foretold(config, sending, streams)
     newcomers = newcomers_of(config, fleet)
@@ -85,7 +91,7 @@ def make_executor(
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
             cohort=cohort,
-            settings=_edge_settings(config, sending.spec.num_parameters, fleet, hostility),
+            settings=_edge_settings(config, sending, fleet, hostility),
             streams=streams,
             num_samples=fleet.num_samples,
             loses_ues=loses_ues,
@@ -121,16 +127,17 @@ def _counted(sending: Sending, num_ues: int) -> Counted | None:
     return None if places is None else Counted(places(sending.spec), num_ues)
 
 
-def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet, hostility: Hostility | None) -> EdgeSettings:
+def _edge_settings(config: Experiment, sending: Sending, fleet: Fleet, hostility: Hostility | None) -> EdgeSettings:
     """The edges' constants; a combine rule that could not keep the updates of an edge's UEs is refused here.
 
     Where UEs are hostile the mean is given all updates as well, for these are crafted beside each other.
     """
     settings = edge_settings(config, memory_gb=_KEPT_SHARE * config.learning.memory_gb)
+    settings = replace(settings, private=cell_privacy(config, sending))
     if hostility is not None and hostility.of_ues.any():
         settings = replace(settings, combine=config.part("training.edge_combine"))
     counts, bytes_each = np.bincount(fleet.edge_of_ue), torch_dtype(config).itemsize
-    check_room(settings, counts, num_parameters=num_parameters, bytes_each=bytes_each)
+    check_room(settings, counts, num_parameters=sending.spec.num_parameters, bytes_each=bytes_each)
     return settings
 
 

@@ -12,6 +12,7 @@ from hpfl.learning import CohortUpdates, Computes, Kept
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.rng import Streams
 from hpfl.training.combine import Combine, CombineError, Contribution, RuleState, combined
+from hpfl.training.private_cells import CellPrivacy, Cells
 
 _MOST_EDGE_ROUNDS = 1 << 20  # room for edge rounds inside the key of a cloud round's draws
 _MOST_ROWS = 4096  # UEs whose updates are computed at once, where a rule needs them all
@@ -22,7 +23,7 @@ class EdgeSettings:
     """The constants of an edge round (paper, section 3.2).
 
     `combine` joins the UEs' updates; None is their mean, added up one by one. Another rule is given all updates of an
-    edge at once, which may take `memory_gb` of memory.
+    edge at once, which may take `memory_gb` of memory. `private` clips updates and noises their mean (None: neither).
     """
 
     outer_lr: float
@@ -30,13 +31,15 @@ class EdgeSettings:
     weighting: Literal["uniform", "samples"] = "uniform"
     combine: Combine | None = None
     memory_gb: float = 4.0
+    private: CellPrivacy | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Participants:
     """UEs that compute under edges 0..E-1, in the order of these, with what they keep and their edges' rules remember.
 
-    `rules` has a state for each edge; none stands for empty ones.
+    `rules` has a state for each edge; none stands for empty ones. `numbers` [E] are what the edges are called
+    elsewhere (None: the same).
     """
 
     ues: IntArray
@@ -44,6 +47,7 @@ class Participants:
     weights: FloatArray
     kept: Kept = field(default_factory=Kept)
     rules: Sequence[RuleState] = ()
+    numbers: IntArray | None = None
 
     @property
     def num_edges(self) -> int:
@@ -59,6 +63,7 @@ class Participants:
             weights=self.weights[at],
             kept=self.kept.rows(at),
             rules=self.rules[first:end],
+            numbers=None if self.numbers is None else self.numbers[first:end],
         )
 
 
@@ -110,7 +115,9 @@ def edge_updates(
     start, noise = params, None
     for edge_round in range(settings.edge_rounds):
         asking = _Asking(cohort, streams, draw_key(base_round, edge_round), coding)
-        if settings.combine is None:
+        if settings.private is not None:
+            result = _privately(asking, start, who, settings.private)
+        elif settings.combine is None:
             result = _added_up(asking, start, who)
         else:
             result = _all_at_once(asking, start, who, settings)
@@ -158,6 +165,17 @@ def _added_up(asking: _Asking, start: torch.Tensor, who: Participants) -> EdgeRe
     """The means over the edges' UEs, which are added up as they are computed."""
     result = asking.updates(start, who)
     return EdgeResult(result.update, result.importance, result.kept, who.rules, result.noise)
+
+
+def _privately(asking: _Asking, start: torch.Tensor, who: Participants, private: CellPrivacy) -> EdgeResult:
+    """The means of clipped updates with their noise; what is learnt of them here is learnt from these alone."""
+    clip = private.clip_norms(who.rules, who.num_edges)
+    result = replace(asking, coding=replace(asking.coding, clip=clip)).updates(start, who)
+    assert result.norms is not None
+    numbers = np.arange(who.num_edges) if who.numbers is None else who.numbers
+    cells = Cells(numbers, who.ues, who.edge_of, asking.key)
+    noised, rules = private.released(result.update, result.norms, cells, clip)
+    return EdgeResult(noised, squared_norms(noised), result.kept, rules or who.rules, result.noise)
 
 
 def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settings: EdgeSettings) -> EdgeResult:

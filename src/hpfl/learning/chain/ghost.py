@@ -62,4 +62,5 @@ def _dot(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _square(rows: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64).square()
+    norms: Tensor = torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64)
+    return norms.square()
