@@ -43,6 +43,7 @@ if importlib.util.find_spec("pydantic") is None:  # a bare GPU machine: the lear
     sys.modules["hpfl"].__path__ = [str(SOURCE / "hpfl")]
 
 from hpfl.learning import Computes, LocalTraining, Task, TestData, make_cohort, make_task  # noqa: E402  after the path is set
+from hpfl.learning.coding import UNCODED, Coding  # noqa: E402
 from hpfl.rng import Streams  # noqa: E402
 
 UES, EDGES = 200, 20
@@ -432,6 +433,10 @@ def cpu_rows(arguments: argparse.Namespace) -> Iterator[Row]:
         "FedAvg, J2": lambda: against(
             "FedAvg, J2", mlp(0.0, 32), {"hand loop": None, "pfl-research": 1.5}, arguments.repeat
         ),
+        "exact MAML, J1, clipped": lambda: [clipped_row("exact MAML, J1, clipped", mlp(0.03, None), arguments.repeat)],
+        "exact MAML, J2, clipped": lambda: [clipped_row("exact MAML, J2, clipped", mlp(0.03, 32), arguments.repeat)],
+        "FedAvg, J1, clipped": lambda: [clipped_row("FedAvg, J1, clipped", mlp(0.0, None), arguments.repeat)],
+        "FedAvg, J2, clipped": lambda: [clipped_row("FedAvg, J2, clipped", mlp(0.0, 32), arguments.repeat)],
         "inner products of J1, once": lambda: [gram_row(mlp(0.03, None))],
         "LeNet-5, batch 32, exact": lambda: against(
             "LeNet-5, batch 32, exact",
@@ -443,6 +448,21 @@ def cpu_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     for name, work in works.items():
         if arguments.only in name:
             yield from work()
+
+
+def clipped_row(work: str, job: Job, repeat: int) -> Row:
+    """Updates clipped to a norm that half of them exceed, over those that are not."""
+    cohort, start, ues = job.cohort("cpu"), job.start(), np.arange(UES)
+
+    def step(coding: Coding) -> Callable[[int], Any]:
+        asked = {"ues": ues, "groups": ues * EDGES // UES, "num_groups": EDGES, "coding": coding}
+        return lambda number: cohort.updates(start, **asked, streams=Streams(0), key=number)
+
+    norms = step(Coding(clip=np.ones(EDGES)))(0).norms
+    steps = {"off": step(UNCODED), "on": step(Coding(clip=np.full(EDGES, np.median(norms))))}
+    seconds = timed_in_turn(steps, repeat, "cpu")
+    ratio = seconds["on"] / seconds["off"]
+    return Row(work, seconds["on"], "s", 1.15, ratio <= 1.15, "unclipped", ratio)
 
 
 def gram_row(job: Job) -> Row:

@@ -15,6 +15,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment, to_toml
 from hpfl.histories import History
 from hpfl.learning import BoundMetric, Evaluation, NonFiniteUpdateError, ParameterSpec
+from hpfl.private_runs import is_out_of_budget
 from hpfl.reporting.folder import ROUNDS, UES
 from hpfl.reporting.frames import RoundRecords, UeColumns
 from hpfl.reporting.journal import Journal
@@ -187,7 +188,8 @@ class RunRecorder:
 
     def _summary(self, records: list[dict[str, Any]]) -> dict[str, Any]:
         config, spec = self._subject.config, self._subject.spec
-        completed = len(records) >= config.training.rounds
+        spent = self.state is not None and is_out_of_budget(config, self.state)
+        completed = len(records) >= config.training.rounds or spent
         told = run_summary(
             config,
             records,
@@ -195,7 +197,9 @@ class RunRecorder:
             num_parameters=spec.num_parameters,
             metrics=self._subject.metrics,
         )
-        return {**told, **self._subject.facts()}
+        epsilon = records[-1].get("epsilon") if records else 0.0
+        privacy = {"epsilon": epsilon, "delta": config.privacy.delta, "budget_spent": spent}
+        return {**told, **(privacy if config.privacy.on else {}), **self._subject.facts()}
 
     def _write(self, result: RunResult) -> None:
         """Model, table of UEs and summary. A cloud that is stopped comes back; one that came back has heard nothing.

@@ -52,6 +52,7 @@ class Answered:
     per_ue: Array | None
     variance: Array | None
     now: str
+    squared: Array | None = None  # [n]: squared norms before clipping, where asked for
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class Worker:
             per_ue=None if answer.per_ue is None else answer.per_ue.cpu().numpy(),
             variance=None if answer.variance is None else answer.variance.cpu().numpy(),
             now=held.keep(request.ues, _sent(given) | rows),
+            squared=None if answer.squared is None else answer.squared.cpu().numpy(),
         )
 
     def evaluate(

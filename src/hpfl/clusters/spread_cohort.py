@@ -176,14 +176,15 @@ def _joined(request: Request, places: Mapping[int, IntArray], answers: Mapping[i
         return None if like is None else torch.zeros(width, *like.shape[1:], dtype=tensor(like[:0]).dtype)
 
     kept = Kept(**{name: room(rows) for name, rows in one.rows.items()})
-    whole = Answer(total, losses, room(one.per_ue), kept, room(one.variance))
+    whole = Answer(total, losses, room(one.per_ue), kept, room(one.variance), room(one.squared))
     for worker in sorted(answers):
         answer, at = answers[worker], torch.from_numpy(places[worker])
         for first, rows in answer.sums:
             total[first : first + len(rows)] += tensor(rows)
         losses[:, at] = tensor(answer.losses)
         kept.write(places[worker], Kept(**{name: tensor(rows) for name, rows in answer.rows.items()}))
-        for into, own in ((whole.per_ue, answer.per_ue), (whole.variance, answer.variance)):
+        both = (whole.per_ue, answer.per_ue), (whole.variance, answer.variance), (whole.squared, answer.squared)
+        for into, own in both:
             if into is not None and own is not None:
                 into[at] = tensor(own)
     return whole

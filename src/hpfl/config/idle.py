@@ -6,6 +6,7 @@ from typing import Any
 from hpfl.config.given import name_of
 from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import was
+from hpfl.config.privacy import PrivacyConfig
 from hpfl.config.resolved import Experiment
 from hpfl.config.whole import Config
 from hpfl.learning import METHODS
@@ -200,6 +201,10 @@ _REASONS: dict[str, Reason] = {
     **dict.fromkeys(
         ("secure.bits", "secure.range", "secure.first_scale"),
         _only(lambda c: c.secure.on, 'secure.aggregation is "none"'),
+    ),
+    **dict.fromkeys(
+        [f"privacy.{name}" for name in PrivacyConfig.model_fields if name != "mechanism"],
+        _only(lambda c: c.privacy.on, 'privacy.mechanism is "none"'),
     ),
     "life.idle_s": _only(
         lambda c: bool(c.life.loses_ues or c.life.edge_death or c.network.trace), "somebody is always there"

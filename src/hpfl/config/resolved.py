@@ -9,6 +9,7 @@ from hpfl.config.hostile import HostileConfig
 from hpfl.config.life import LifeConfig
 from hpfl.config.loading import validated
 from hpfl.config.named import rows_of, slots_of
+from hpfl.config.privacy import PrivacyConfig
 from hpfl.config.sections import (
     DataConfig,
     EvaluationConfig,
@@ -39,6 +40,7 @@ class Experiment:
     life: LifeConfig
     hostile: HostileConfig
     secure: SecureConfig
+    privacy: PrivacyConfig
     phi: float
     adaptation_lr: float
     written: Config = field(compare=False, repr=False)

@@ -9,6 +9,7 @@ from hpfl.config.hostile import HostileConfig, check_hostile
 from hpfl.config.life import LifeConfig
 from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import RenewedSection
+from hpfl.config.privacy import PrivacyConfig, check_privacy
 from hpfl.config.rule_needs import check_rules
 from hpfl.config.sections import (
     DataConfig,
@@ -40,6 +41,7 @@ class Config(Section):
     life: LifeConfig = Field(default_factory=LifeConfig, description="what changes from round to round")
     hostile: HostileConfig = Field(default_factory=HostileConfig, description="who is hostile, in a simulation")
     secure: SecureConfig = Field(default_factory=SecureConfig, description="what an edge may learn of its UEs")
+    privacy: PrivacyConfig = Field(default_factory=PrivacyConfig, description="what leaves a cell, and what that tells")
     _shipped: dict[str, Any] = PrivateAttr(default_factory=dict)  # what the preset it began as says, by section.key
     _asked: frozenset[str] = PrivateAttr(default=frozenset())  # the keys of overrides
 
@@ -119,6 +121,7 @@ class Config(Section):
         check_hostile(self.hostile, self.network.ues_of_edges)
         check_secure(self)
         _check_newcomers(self)
+        check_privacy(self)
         return self
 
     @model_validator(mode="after")

@@ -22,6 +22,7 @@ class CohortUpdates:
     kept: Kept = field(default_factory=Kept)  # what the UEs keep now, in the order of `ues`
     shares: FloatArray | None = None  # [n]: each UE's weight in its group, beside `per_ue`
     noise: FloatArray | None = None  # [groups, C]: `sum_i share_i^2 var_i` of each chain that was foretold
+    norms: FloatArray | None = None  # [n]: of the UEs' updates before they were clipped, where they were
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hpfl.arrays import FloatArray
 from hpfl.learning.draws import Draws
 from hpfl.learning.uplink import IDENTITY, Tried, Uplink
 
@@ -14,20 +15,30 @@ BY_UE, BY_EDGE, BY_CLOUD = "codec/ue", "codec/edge", "codec/cloud"
 
 @dataclass(frozen=True)
 class Coding:
-    """What is asked of UEs' uploads: the chain that they send over now, and the chains whose variance is foretold."""
+    """What is asked of UEs' uploads: the chain that they send over now, and the chains whose variance is foretold.
+
+    `clip` [groups] is the norm to which each update of a group is scaled down before it is coded; None: none is.
+    """
 
     chain: Uplink = IDENTITY
     foretold: tuple[Uplink, ...] = ()
+    clip: FloatArray | None = None
 
     @property
     def asks(self) -> bool:
         """Whether anything is asked."""
+        return self.clip is not None or self.codes
+
+    @property
+    def codes(self) -> bool:
+        """Whether a chain is asked of."""
         return bool(self.foretold) or not self.chain.is_identity
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
         """The steps of all chains: what coding takes of the memory goes by them."""
-        return tuple(tuple(name for name, _ in chain.steps) for chain in (self.chain, *self.foretold))
+        chains = tuple(tuple(name for name, _ in chain.steps) for chain in (self.chain, *self.foretold))
+        return chains if self.clip is None else (*chains, ("clip",))
 
 
 UNCODED = Coding()

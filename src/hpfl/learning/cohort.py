@@ -192,7 +192,8 @@ class Cohort:
         def trial(bucket: int) -> object:
             start, steps = params[:1] if params.ndim == 2 else params, self.batches.of_largest(bucket)
             total, one = params.new_zeros(1, params.shape[-1]), np.zeros(1, dtype=np.int64)
-            sums = Sums.of(total, one, np.ones(1), torch.empty_like(total) if keep_per_ue else None)
+            clip = None if coding.clip is None else np.ones(1)
+            sums = Sums.of(total, one, np.ones(1), torch.empty_like(total) if keep_per_ue else None, clip=clip)
             kept, draws = self.sending.first_rows(start, one), Draws(Streams(0), 0, one, self.device)
             return self.sending.compute(self.engine, start, steps, sums, kept, draws, coding)
 

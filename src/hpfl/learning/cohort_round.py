@@ -48,6 +48,10 @@ class Request:
             return self.params
         return self.params[torch.from_numpy(self.groups[at]).to(self.params.device)]
 
+    def clip(self, at: IntArray) -> FloatArray | None:
+        """The norms that updates of some UEs are scaled down to."""
+        return None if self.coding.clip is None else np.asarray(self.coding.clip[self.groups[at]], dtype=np.float64)
+
     def draws(self, at: IntArray) -> Draws:
         """The draws of some UEs."""
         return Draws(self.streams, self.key, self.ues[at], self.params.device)
@@ -62,6 +66,7 @@ class Answer:
     per_ue: Tensor | None  # [n, P], where asked for
     kept: Kept  # [n, ...]
     variance: Tensor | None = None  # [n, C], where asked for
+    squared: Tensor | None = None  # [n], where updates are clipped
 
     @staticmethod
     def empty(request: Request, kept: Kept, *, keep_per_ue: bool, sums: bool = True) -> "Answer":
@@ -72,7 +77,9 @@ class Answer:
         chains, variance = len(request.coding.foretold), None
         if chains:
             variance = torch.zeros(count, chains, dtype=torch.float64, device=params.device)
-        return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten(), variance)
+        clipped = request.coding.clip is not None
+        squared = torch.zeros(count, dtype=torch.float64, device=params.device) if clipped else None
+        return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten(), variance, squared)
 
 
 class BlockSums(NamedTuple):
@@ -115,7 +122,7 @@ class CohortRound:
         """Compute a chunk of the request, for the rows of groups from `first` on."""
         request, answer = self.request, self.answer
         own = None if answer.per_ue is None else torch.empty_like(answer.per_ue[: len(at)])
-        sums = Sums.of(into, request.groups[at] - first, request.shares[at], own)
+        sums = Sums.of(into, request.groups[at] - first, request.shares[at], own, clip=request.clip(at))
         steps = self.batches.of_chunk(request.ues, at, drawn)
         kept, draws = self.kept.rows(at), request.draws(at)
         part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
@@ -126,6 +133,8 @@ class CohortRound:
             answer.per_ue[place] = own
         if answer.variance is not None and part.variance is not None:
             answer.variance[place] = part.variance
+        if answer.squared is not None and part.squared is not None:
+            answer.squared[place] = part.squared
 
 
 def reported(request: Request, answer: Answer) -> CohortUpdates:
@@ -142,7 +151,8 @@ def reported(request: Request, answer: Answer) -> CohortUpdates:
     means = [np.where(empty, np.nan, np.bincount(groups, weights=w, minlength=len(total))) for w in weighted]
     shares = None if answer.per_ue is None else request.shares
     noise = None if answer.variance is None else _noise(request, answer.variance)
-    return CohortUpdates(total, importance, means[0], means[1], answer.per_ue, answer.kept, shares, noise)
+    norms = None if answer.squared is None else np.sqrt(answer.squared.cpu().numpy())
+    return CohortUpdates(total, importance, means[0], means[1], answer.per_ue, answer.kept, shares, noise, norms)
 
 
 def _noise(request: Request, variance: Tensor) -> FloatArray:

@@ -1,7 +1,7 @@
 """What every engine takes and gives: a chunk of UEs, the parameters they start from, and how groups sum them up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -17,22 +17,34 @@ from hpfl.learning.objective import LocalTraining
 
 @dataclass(frozen=True)
 class Sums:
-    """Where a chunk's directions are added up: `total[group] += share * direction`, and rows of UEs where asked for."""
+    """Where a chunk's directions are added up: `total[group] += share * direction`, and rows of UEs where asked for.
+
+    An engine that `clips` scales each direction down to its norm in `clip` [u] first (None: none is).
+    """
 
     total: Tensor  # [groups present, P], added to in place
     matrix: Tensor  # [groups present, u]: each UE's share in its group, zero elsewhere
     runs: tuple[tuple[int, int, int], ...] = ()  # (row of total, first UE, end) of each stretch of one group
     per_ue: Tensor | None = None  # [u, P], written
+    clip: Tensor | None = None  # [u] in float64
 
     @staticmethod
-    def of(total: Tensor, groups: IntArray, shares: FloatArray, per_ue: Tensor | None = None) -> "Sums":
+    def of(
+        total: Tensor,
+        groups: IntArray,
+        shares: FloatArray,
+        per_ue: Tensor | None = None,
+        *,
+        clip: FloatArray | None = None,
+    ) -> "Sums":
         """The sums of UEs in nondecreasing groups."""
         first, last = int(groups[0]), int(groups[-1]) + 1
         dense = np.zeros((last - first, len(groups)))
         dense[groups - first, np.arange(len(groups))] = shares
         cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
         runs = tuple((int(groups[a]) - first, a, b) for a, b in pairwise(cuts))
-        return Sums(total[first:last], torch.from_numpy(dense).to(total), runs, per_ue)
+        norms = None if clip is None else torch.from_numpy(clip).to(total.device)
+        return Sums(total[first:last], torch.from_numpy(dense).to(total), runs, per_ue, norms)
 
     @staticmethod
     def rows(per_ue: Tensor) -> "Sums":
@@ -44,6 +56,14 @@ class Sums:
         self.total[:, where].addmm_(self.matrix, directions.to(self.matrix.dtype))
         if self.per_ue is not None:
             self.per_ue[:, where] = directions
+
+    def clipped(self, squared: Tensor) -> "Sums":
+        """The sums of directions with these squared norms [u], each scaled down to its norm in `clip`.
+
+        Rows of UEs are not scaled: whoever asks for them clips them before.
+        """
+        assert self.clip is not None
+        return replace(self, matrix=self.matrix * clip_factors(squared, self.clip).to(self.matrix), clip=None)
 
     @property
     def shares(self) -> Tensor:
@@ -59,10 +79,20 @@ class Losses:
     meta_loss: Tensor
     kept: Tensor | None = None  # [u, S], of a method
     variance: Tensor | None = None  # [u, C]: what each chain that was asked of would add
+    squared: Tensor | None = None  # [u] in float64: squared norms before clipping, where that was asked for
+
+
+def clip_factors(squared: Tensor, clip: Tensor) -> Tensor:
+    """`min(1, C / norm)` [u] of directions with these squared norms."""
+    return (clip / squared.clamp_min(torch.finfo(torch.float64).tiny).sqrt()).clamp_max(1.0)
 
 
 class Engine(Protocol):
     """Gradients of a chunk of UEs."""
+
+    @property
+    def clips(self) -> bool:
+        """Whether `updates` clips by norms that it takes without a row for each UE."""
 
     @property
     def preferred_samples(self) -> int | None:

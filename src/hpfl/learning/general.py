@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -87,6 +87,7 @@ class GeneralEngine:
         False  # per-UE weights turn a convolution into a grouped one, which a CPU runs slower than a loop
     )
     method: Method | None = None  # None: the objective that `training` names
+    clips: ClassVar[bool] = False
 
     @staticmethod
     def choose(task: Task, training: LocalTraining, example: Batch, method: Method | None = None) -> "GeneralEngine":

@@ -10,10 +10,11 @@ from hpfl.arrays import IntArray
 from hpfl.learning.batches import Batch
 from hpfl.learning.coding import BY_UE, UNCODED, Coding, Travelling
 from hpfl.learning.draws import Draws
-from hpfl.learning.engine import Engine, Losses, Sums
+from hpfl.learning.engine import Engine, Losses, Sums, clip_factors
 from hpfl.learning.faults import LearningError
 from hpfl.learning.kept import Kept
 from hpfl.learning.method import Method, is_silent, num_travelling
+from hpfl.learning.norms import row_norms
 from hpfl.learning.task import ParameterSpec
 from hpfl.learning.uplink import Uplink
 
@@ -109,12 +110,17 @@ class Sending:
         coding: Coding = UNCODED,
     ) -> tuple[Losses, Kept]:
         """Add what arrives of a chunk of UEs to its sums; their losses, and what they keep now."""
-        if self.is_plain and not coding.asks:
+        inside = sums.clip is None or (engine.clips and sums.per_ue is None)
+        if self.is_plain and inside and not coding.codes:
             return engine.updates(start, steps, sums), kept
         directions = start.new_empty(len(draws.ues), start.shape[-1])
         of_method, of_uplink = (None if own is None else own.to(start) for own in (kept.method, kept.uplink))
         losses = engine.updates(start, steps, Sums.rows(directions), of_method)
         arrived, left = self._arrived(directions, of_uplink, draws)
+        if sums.clip is not None:
+            squared = row_norms(arrived)[:, 0].square()
+            arrived = arrived * clip_factors(squared, sums.clip).to(arrived).unsqueeze(1)
+            losses = replace(losses, squared=squared)
         own, errors = replace(draws, purpose=BY_UE), kept.codec
         if coding.foretold:
             losses = replace(losses, variance=self.travelling.variance(coding.foretold, arrived, errors, own))

@@ -8,6 +8,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.config import Experiment
 from hpfl.learning import BoundMetric, Computes, Evaluation, Kept, TestData
+from hpfl.private_runs import is_out_of_budget
 from hpfl.rng import Streams
 from hpfl.simulation.attack_success import ACCURACY
 from hpfl.training.edge_round import draw_key
@@ -42,7 +43,8 @@ class Evaluator:
     def summary(self, state: TrainState) -> EvaluationSummary | None:
         """The means, in the rounds that are evaluated."""
         every, rounds = self.config.evaluation.every, self.config.training.rounds
-        if not evaluation_is_due(state.round, every=every, rounds=rounds):
+        due = evaluation_is_due(state.round, every=every, rounds=rounds)
+        if not due and not is_out_of_budget(self.config, state):
             return None
         found = self._evaluation(state)
         self.told(state.round, found, np.arange(self.num_ues) if self.ues is None else self.ues)

@@ -8,6 +8,7 @@ import torch
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.learning import Computes, Draws, Uplink
 from hpfl.learning.coding import BY_EDGE, UNCODED, Coding, Travelling
+from hpfl.privacy.ledger import releases_of
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
 from hpfl.training.clock import ClockMemory
@@ -228,6 +229,12 @@ class Learners:
         before = self.computes_again
         known = known.computed(who.ues, result.kept, again=again, before=before)
         return known.combined(numbers, result.rules, again=again, before=before)
+
+    def releases(self, members: IntArray, edge_of: IntArray, starts: BoolArray, num_ues: int) -> IntArray | None:
+        """How many noisy sums of each UE [N] the edges that start make now; None: nothing is noised."""
+        if self.settings.private is None:
+            return None
+        return releases_of(members[starts[edge_of]], self.settings.edge_rounds, num_ues)
 
     def edge_weights(self, members: IntArray, edge_of: IntArray, num_edges: int) -> FloatArray:
         """Weights of the edges in the cloud's mean: all alike, or by their participants' samples."""

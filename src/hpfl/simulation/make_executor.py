@@ -18,7 +18,7 @@ from hpfl.assembly import (
     touched_samples,
 )
 from hpfl.cell_sums import cell_sum_of, sketch_sum_of
-from hpfl.config import Experiment
+from hpfl.config import ConfigError, Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.config.secure import least_members
 from hpfl.downlinks import broadcasting
@@ -30,6 +30,7 @@ from hpfl.network.newcomers import drawn_newcomers
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
+from hpfl.private_runs import cell_privacy
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
 from hpfl.simulation.learners import Learners
@@ -66,6 +67,11 @@ def make_executor(
     trace = _trace(config)
     streams = Streams(config.training.seed)
     loses_ues = config.life.loses_ues or trace.of(AVAILABLE) is not None
+    if loses_ues and config.privacy.on:
+        raise ConfigError(
+            f'network.trace says who is there; with privacy.mechanism = "{config.privacy.mechanism}" nobody may be '
+            "lost from an edge round: the same updates would leave the cell again without them"
+        )
     bits = bits_on_air(config, sending)
     foretold = _foretold(config, sending, streams)
     newcomers = newcomers_of(config, fleet)
@@ -141,6 +147,7 @@ def _edge_settings(config: Experiment, sending: Sending, fleet: Fleet, hostility
     settings = edge_settings(
         config, memory_gb=_KEPT_SHARE * config.learning.memory_gb, cell=cell_sum_of(config, sending)
     )
+    settings = replace(settings, private=cell_privacy(config, sending))
     if hostility is not None and hostility.of_ues.any():
         settings = replace(settings, combine=config.part("training.edge_combine"))
     counts, bytes_each = np.bincount(fleet.edge_of_ue), torch_dtype(config).itemsize

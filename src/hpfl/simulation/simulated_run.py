@@ -30,6 +30,7 @@ from hpfl.learning import Computes, Evaluation, Task, TestData, make_cohort
 from hpfl.learning.sending import Sending
 from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
+from hpfl.private_runs import ledger_of
 from hpfl.rng import Streams
 from hpfl.simulation.attack_success import measured_of
 from hpfl.simulation.evaluator import Evaluator, Told
@@ -105,6 +106,7 @@ def build_simulation(
         stopwatch=stopwatch,
         columns=_columns(evaluate),
         projection=arrivals_projection(config, sending.spec.num_parameters, device),
+        ledger=ledger_of(config),
     )
     return Simulation(
         task=task,

@@ -89,6 +89,7 @@ class SimulatedExecutor:
             kept=pending.remembered.rows,
             edge_rules=pending.remembered.rules,
             places=places,
+            releases=self.learners.releases(roster.members, roster.edge_of, roster.starts, self.fleet.num_ues),
         )
         if self.downlink is not None:
             everybody = np.arange(self.fleet.num_ues)

@@ -14,6 +14,7 @@ from hpfl.learning.masking.cell_sum import CellSum
 from hpfl.rng import Streams
 from hpfl.training.combine import Combine, CombineError, Contribution, RuleState, combined
 from hpfl.training.masked_sum import MaskedRound
+from hpfl.training.private_cells import CellPrivacy, Cells
 
 _MOST_EDGE_ROUNDS = 1 << 20  # room for edge rounds inside the key of a cloud round's draws
 _MOST_ROWS = 4096  # UEs whose updates are computed at once, where a rule needs them all
@@ -25,7 +26,7 @@ class EdgeSettings:
 
     `combine` joins the UEs' updates; None is their mean, added up one by one. Another rule is given all updates of an
     edge at once, which may take `memory_gb` of memory. `cell` is what UEs add up under masks instead, in whole numbers
-    (None: their updates come one by one).
+    (None: their updates come one by one). `private` clips updates and noises their mean (None: neither).
     """
 
     outer_lr: float
@@ -34,6 +35,7 @@ class EdgeSettings:
     combine: Combine | None = None
     memory_gb: float = 4.0
     cell: CellSum | None = None
+    private: CellPrivacy | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +129,8 @@ def edge_updates(
         asking = _Asking(cohort, streams, draw_key(base_round, edge_round), coding)
         if settings.cell is not None and (coding.asks or not settings.cell.coded):
             result = _under_masks(asking, start, who, settings)
+        elif settings.private is not None:
+            result = _privately(asking, start, who, settings.private)
         elif settings.combine is None:
             result = _added_up(asking, start, who)
         else:
@@ -176,6 +180,17 @@ def _added_up(asking: _Asking, start: torch.Tensor, who: Participants) -> EdgeRe
     """The means over the edges' UEs, which are added up as they are computed."""
     result = asking.updates(start, who)
     return EdgeResult(result.update, result.importance, result.kept, who.rules, result.noise)
+
+
+def _privately(asking: _Asking, start: torch.Tensor, who: Participants, private: CellPrivacy) -> EdgeResult:
+    """The means of clipped updates with their noise; what is learnt of them here is learnt from these alone."""
+    clip = private.clip_norms(who.rules, who.num_edges)
+    result = replace(asking, coding=replace(asking.coding, clip=clip)).updates(start, who)
+    assert result.norms is not None
+    numbers = np.arange(who.num_edges) if who.numbers is None else who.numbers
+    cells = Cells(numbers, who.ues, who.edge_of, asking.key)
+    noised, rules = private.released(result.update, result.norms, cells, clip)
+    return EdgeResult(noised, squared_norms(noised), result.kept, rules or who.rules, result.noise)
 
 
 def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settings: EdgeSettings) -> EdgeResult:

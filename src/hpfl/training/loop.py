@@ -15,6 +15,7 @@ from hpfl.planning.planners import name_of
 from hpfl.planning.problem import ARRIVED, Memory, Plan, Planner, RoundProblem
 from hpfl.planning.rules import LARGEST
 from hpfl.planning.spectrum import most_hz
+from hpfl.privacy.ledger import Ledger
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose, remembered, step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
@@ -44,11 +45,12 @@ class Parts:
     stopwatch: Callable[[], float]
     columns: tuple[str, ...] = summary_columns()
     projection: Projection | None = None  # for sketches of what arrives, where the planner learns from them
+    ledger: Ledger | None = None  # of what leaves the cells, where they are private
 
 
 def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: AfterRound) -> TrainState:
-    """Play rounds until there have been `settings.rounds`, or `watch` says stop."""
-    while state.round < settings.rounds:
+    """Play rounds until there have been `settings.rounds`, `watch` says stop, or one could exceed the budget."""
+    while state.round < settings.rounds and not is_spent(state, parts.ledger):
         state, record = play_round(state, parts, settings)
         if not watch(state, record):
             break
@@ -57,7 +59,7 @@ def train(state: TrainState, parts: Parts, settings: CloudSettings, watch: After
 
 def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tuple[TrainState, RoundRecord]:
     """One cloud round `t` (paper, Algorithm 3, as corrected in docs/errata.md)."""
-    before, observation = state, parts.executor.observe(state)
+    before, observation, ledger = state, parts.executor.observe(state), parts.ledger
     if observation.base_round is not None:
         state = state.but(base_round=observation.base_round)
 
@@ -86,6 +88,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         kept={**_newest(state.kept, observation.kept, outcome.kept), **taken.kept},
         cloud_rule=taken.rule,
         edge_rules=_newest(state.edge_rules, observation.edge_rules, outcome.edge_rules),
+        privacy=state.privacy if ledger is None else ledger.added(state.privacy, observation.releases),
     )
     told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
     heard = parts.executor.broadcast(played, told, observation, taken)
@@ -95,8 +98,14 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     marks = chronicle(before, heard, observation, outcome, told & ~aggregated)
     marks["shares"] = tuple(taken.shares.values())
     marks["scene"] = scene_of(state, observation, plan, heard)
+    marks["epsilon"] = None if ledger is None else ledger.epsilon(after.privacy)
     shown = dict.fromkeys(parts.columns) | dict(evaluation or {})
     return after, _record(heard, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
+
+
+def is_spent(state: TrainState, ledger: Ledger | None) -> bool:
+    """Whether the next round could exceed the budget of privacy."""
+    return ledger is not None and ledger.is_over(state.privacy, state.awaiting)
 
 
 def _planned(

@@ -27,7 +27,8 @@ class RoundRecord:
     broadcast takes time, `latency_s` ends with its `broadcast_s` seconds, in which `downlink_bits` were on the air and
     `downlink_j` were spent by servers and UEs (the UEs' part is in `energy_j` too); `num_missed` UEs did not receive
     it. Where edges learn sums alone, `cells_below_threshold` had too few UEs to open one, and `num_scaled_down` UEs had
-    an update beyond `secure.range`. `evaluation` has the columns of the run's metrics, which are attributes too:
+    an update beyond `secure.range`. `epsilon` is what the run has told of any one UE so far (None: nothing is private,
+    or nothing is promised). `evaluation` has the columns of the run's metrics, which are attributes too:
     `record.meta_loss`. `phases` goes to `timeline.jsonl`, `scene` to `scenes.jsonl`.
     """
 
@@ -64,6 +65,7 @@ class RoundRecord:
     num_scaled_down: int = 0
     step_scale: float = 1.0
     noise_scale: float | None = None
+    epsilon: float | None = None
     evaluation: Mapping[str, float | None] = field(default_factory=lambda: dict.fromkeys(_USUAL))
     shares: tuple[float, ...] = ()
     phases: Phases | None = field(default=None, repr=False, compare=False)
@@ -79,6 +81,8 @@ class RoundRecord:
     def to_json(self) -> dict[str, Any]:
         """A plain object with the columns of the evaluation at its end; numbers that JSON cannot hold become null."""
         own = {key: value for key, value in vars(self).items() if key not in _APART}
+        if self.epsilon is None:
+            del own["epsilon"]
         return {key: _plain(value) for key, value in {**own, **self.evaluation}.items()}
 
 

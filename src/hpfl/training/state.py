@@ -13,6 +13,7 @@ from hpfl.network.places import Places
 from hpfl.planning.broadcast import Downlink
 from hpfl.planning.codings import Codings
 from hpfl.planning.problem import Memory, Plan
+from hpfl.privacy.ledger import Spent
 from hpfl.training.clock import ClockMemory
 from hpfl.training.phases import Phases
 
@@ -30,7 +31,8 @@ class TrainState:
     Edges that `awaiting` marks have just received `params` and not yet computed on it; the others hold a pending
     update computed from the model of `base_round`. `clock` is the executor's own memory (work in flight).
     `kept` are rows [N, ...] that UEs keep between rounds, `cloud_rule` and `edge_rules` are what the combine rules
-    remember, the latter by edge (`training/remembered.py`). In most runs these three are empty.
+    remember, the latter by edge (`training/remembered.py`). `privacy` is the account of what has left the cells
+    (`hpfl.privacy`). In most runs these four are empty.
     """
 
     round: int
@@ -46,6 +48,7 @@ class TrainState:
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     cloud_rule: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     edge_rules: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
+    privacy: Spent = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
 
     @property
     def staleness(self) -> IntArray:
@@ -91,7 +94,8 @@ class Observation:
     `num_below` edges had fewer UEs than they need, and `num_scaled` UEs scaled their update down to what masks allow.
     `kept` and `edge_rules` are those of the state once the edges have computed (None: as in the state).
     Where a broadcast takes time, `downlink` is what is known of it and `under` the edge that each UE is under, -1
-    where it is not there. `places` are for those who watch (None: not known).
+    where it is not there. `places` are for those who watch (None: not known). `releases` [N] counts the noisy sums
+    with each UE that edges made now (None: they are not noised).
     """
 
     links: Links
@@ -115,6 +119,7 @@ class Observation:
     downlink: Downlink | None = None
     under: IntArray | None = None
     places: Places | None = None
+    releases: IntArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point,
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.free import Flatten
+from hpfl.learning.chain.ghost import squared_norms
 from hpfl.learning.chain.link import Link
 from hpfl.learning.chain.output import CrossEntropy
 from hpfl.learning.chain.pooled import PooledLink, pooled
@@ -34,6 +36,7 @@ class ChainEngine:
     training: LocalTraining
     chain: Chain
     preferred_samples: int | None = None
+    clips: ClassVar[bool] = True
 
     @staticmethod
     def choose(task: Task, training: LocalTraining, samples: Samples) -> "ChainEngine | None":
@@ -113,9 +116,11 @@ class ChainEngine:
                 point = calculus.moved(point, -self.training.outer_lr, result.direction)
         assert first is not None
         assert total is not None
+        squared = None if sums.clip is None else squared_norms(calculus.chain.links, total)
+        sums = sums if squared is None else sums.clipped(squared)
         for link, delta in zip(calculus.chain.links, total, strict=True):
             add_to_groups(link.layer, delta, self._slots(link), sums)
-        return Losses(first.loss, first.meta_loss)
+        return Losses(first.loss, first.meta_loss, squared=squared)
 
     @torch.no_grad()
     def evaluation(

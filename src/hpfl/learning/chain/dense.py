@@ -1,5 +1,6 @@
 """The dense layer: outputs `x W^T + b`, with a delta applied through inner products of rows or as formed weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -72,6 +73,14 @@ class Dense:
             into.addmm_(right.flatten(0, 1).T, left.flatten(0, 1))
         else:  # products are rounded
             into += right.flatten(0, 1).T @ left.flatten(0, 1)
+
+    def known_products(self, terms: Sequence[Term]) -> list[Tensor]:
+        """Inner products of all pairs of terms' rows, with 1 for the bias; none, if one is unknown."""
+        if self.grams is None:
+            return []
+        found = [self.grams.find(one.left, other.left) for one in terms for other in terms]
+        known = [product for product in found if product is not None]
+        return known if len(known) == len(found) else []
 
     def _gram(self, rows: Tensor, term: Term, *, with_bias: bool) -> Tensor:
         """Inner products of rows with a term's rows, plus 1 where the bias takes part."""

@@ -40,6 +40,10 @@ class Weighted(Protocol):
     def outer_shape(self) -> tuple[int, ...]:
         """Of the weight."""
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether there is one."""
+
     def forward(self, rows: Tensor, weights: Weights, *, bias: bool = True) -> Tensor:
         """Outputs at the base weights."""
 
