@@ -197,6 +197,10 @@ _REASONS: dict[str, Reason] = {
         ("hostile.edges", "hostile.ues", "hostile.from_round"),
         _only(lambda c: c.hostile.on, 'hostile.attack is "none"'),
     ),
+    **dict.fromkeys(
+        ("secure.bits", "secure.range"),
+        _only(lambda c: c.secure.on, 'secure.aggregation is "none"'),
+    ),
     "life.idle_s": _only(
         lambda c: bool(c.life.loses_ues or c.life.edge_death or c.network.trace), "somebody is always there"
     ),

@@ -17,6 +17,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
+from hpfl.config.secure import SecureConfig
 from hpfl.config.whole import Config
 from hpfl.registry import Part, Registry
 
@@ -37,6 +38,7 @@ class Experiment:
     evaluation: EvaluationConfig
     life: LifeConfig
     hostile: HostileConfig
+    secure: SecureConfig
     phi: float
     adaptation_lr: float
     written: Config = field(compare=False, repr=False)

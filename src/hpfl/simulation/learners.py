@@ -206,6 +206,7 @@ class Learners:
             weights=member_weights(self.num_samples[members], self.settings),
             kept=known.of_ues(members, again=again, codec=coding.asks),
             rules=known.of_edges(numbers, again=again),
+            numbers=numbers,
         )
         return who, edge_updates(
             self.cohort,

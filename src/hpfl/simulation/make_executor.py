@@ -11,11 +11,13 @@ from hpfl.assembly import (
     SampleCost,
     bits_on_air,
     edge_settings,
+    foretold_chains,
     make_radio,
     menu_on_air,
     torch_dtype,
     touched_samples,
 )
+from hpfl.cell_sums import cell_sum_of
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
 from hpfl.downlinks import broadcasting
@@ -27,7 +29,6 @@ from hpfl.network.newcomers import drawn_newcomers
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
-from hpfl.planning.planners import PLANNERS
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
 from hpfl.simulation.learners import Learners
@@ -85,7 +86,7 @@ def make_executor(
         clock=config.made("training.clock", _clock_settings(config)),
         learners=Learners(
             cohort=cohort,
-            settings=_edge_settings(config, sending.spec.num_parameters, fleet, hostility),
+            settings=_edge_settings(config, sending, fleet, hostility),
             streams=streams,
             num_samples=fleet.num_samples,
             loses_ues=loses_ues,
@@ -121,22 +122,24 @@ def _counted(sending: Sending, num_ues: int) -> Counted | None:
     return None if places is None else Counted(places(sending.spec), num_ues)
 
 
-def _edge_settings(config: Experiment, num_parameters: int, fleet: Fleet, hostility: Hostility | None) -> EdgeSettings:
+def _edge_settings(config: Experiment, sending: Sending, fleet: Fleet, hostility: Hostility | None) -> EdgeSettings:
     """The edges' constants; a combine rule that could not keep the updates of an edge's UEs is refused here.
 
     Where UEs are hostile the mean is given all updates as well, for these are crafted beside each other.
     """
-    settings = edge_settings(config, memory_gb=_KEPT_SHARE * config.learning.memory_gb)
+    settings = edge_settings(
+        config, memory_gb=_KEPT_SHARE * config.learning.memory_gb, cell=cell_sum_of(config, sending)
+    )
     if hostility is not None and hostility.of_ues.any():
         settings = replace(settings, combine=config.part("training.edge_combine"))
     counts, bytes_each = np.bincount(fleet.edge_of_ue), torch_dtype(config).itemsize
-    check_room(settings, counts, num_parameters=num_parameters, bytes_each=bytes_each)
+    check_room(settings, counts, num_parameters=sending.spec.num_parameters, bytes_each=bytes_each)
     return settings
 
 
 def _foretold(config: Experiment, sending: Sending, streams: Streams) -> Foretold | None:
     """What foretells the noise of codings, where there are any and the planner asks."""
-    if not sending.codings or not PLANNERS.part(config.planning.planner).traits["codings"]:
+    if not foretold_chains(config, sending):
         return None
     return Foretold(sending.codings, sending.travelling, streams, config.network.backhaul)
 
