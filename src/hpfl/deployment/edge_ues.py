@@ -48,7 +48,9 @@ class EdgeUes:
         self.secure: SecureSums | None = None
         if experiment.config.secure.on:
             limit_s = SOONER * settings.timing.compute_s
-            self.secure = self.ways.secure = SecureSums(self.side, experiment, roster.slots, limit_s=limit_s)
+            self.secure = self.ways.secure = SecureSums(
+                self.side, experiment, roster.slots, tls=settings.tls, limit_s=limit_s
+            )
         self._least = 1 if self.secure is None else self.secure.threshold
         self.told_vacant = False
         self._timing = settings.timing
@@ -112,7 +114,8 @@ class EdgeUes:
         side = self.side
         if len(side.waited_for()) >= self._least:
             return side.opening.is_early()
-        side.hand_out([child for child in self.hub.children.values() if child.number not in side.gathering.held])
+        asleep = side.attendance.left_out() - side.gathering.held.keys()
+        side.hand_out([child for number, child in self.hub.children.items() if number in asleep])
         return True
 
     def _asked(self, gathering: Gathering, only: set[int] | None) -> list[Child]:

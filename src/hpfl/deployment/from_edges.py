@@ -128,6 +128,7 @@ class FromEdges:
         room = check.coding_room(squared, self.coding, held.sketch.noise, hops=2)
         if present < 1.0:
             room += (1.0 - present) * self._missing_norm(held, squared)
+        room += 0.0 if self._experiment.secure is None else self._experiment.secure.room
         announced = held.sketch.values / present if present < 1.0 else held.sketch.values
         check.check(delivered.update, announced, squared_norm=squared, room=room / present)
 

@@ -17,7 +17,7 @@ from hpfl.deployment.secure_format import Words
 from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, read_step, step_body
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Tag, encode
-from hpfl.secrecy import Collector, SecrecyError, Session, unpacked
+from hpfl.secrecy import Collector, SecrecyError, Session, Trust, unpacked
 
 _PHASE_S = 60.0
 """No step of a secure sum is waited for longer, whatever else the edge waits for."""
@@ -27,11 +27,18 @@ class Cell:
     """One session; whoever attaches anew has lost its keys, and sits out until the next attempt."""
 
     def __init__(
-        self, made: Callable[[bytes], Session], tag: Tag, side: ParentSide, slots: Collection[int], agreed: bytes
+        self,
+        made: Callable[[bytes], Session],
+        tag: Tag,
+        side: ParentSide,
+        slots: Collection[int],
+        *,
+        trust: Trust,
+        agreed: bytes,
     ) -> None:
         self.attempt = secrets.token_bytes(ATTEMPT_BYTES)
         self.session, self.tag = made(self.attempt), tag
-        self._collector = Collector(self.session)
+        self._collector = Collector(self.session, trust)
         self._side, self._slots, self._agreed = side, slots, agreed
         self._in: dict[int, Child] = {}
         self._adverts: dict[int, bytes] = {}
@@ -129,7 +136,7 @@ class Cell:
         for number, inbox in inboxes.items():
             self._send([self._in[number]], pb.VOTED, inbox, of=name)
         await self._wait(limit_s)
-        return self._collector.sum(name), survivors
+        return await asyncio.to_thread(self._collector.sum, name), survivors
 
     # what comes
 

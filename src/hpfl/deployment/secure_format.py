@@ -117,6 +117,12 @@ class SecureFormat:
         return 2.0 * of.largest / (of.count - 1)
 
 
+def made_format(work: "SharedWork") -> SecureFormat:
+    """That of a node whose experiment asks for secure sums."""
+    assert work.secure is not None
+    return work.secure
+
+
 def whole_weight(config: Experiment, num_samples: int) -> int:
     """A UE's weight in a sum."""
     return 1 if config.training.weighting == "uniform" else num_samples

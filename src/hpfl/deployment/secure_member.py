@@ -1,7 +1,6 @@
 """A UE in the secure sums of its cell: one session at a time, each by keys of its own, and nothing revealed twice."""
 
 import asyncio
-import datetime
 import logging
 from collections import OrderedDict
 from collections.abc import Collection
@@ -14,19 +13,18 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hpfl.arrays import FloatArray
 from hpfl.config import Experiment
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import ue_slots
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.revocations import RevocationList
-from hpfl.deployment.secure_format import SecureFormat, packed_words, whole_weight
+from hpfl.deployment.secure_format import made_format, packed_words, whole_weight
+from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
-from hpfl.secrecy import CertificateTrust, CertifiedMember, Member, SecrecyError
+from hpfl.secrecy import CertifiedMember, Member, SecrecyError
 
 _REMEMBERED = 1024
 """Sums of which is remembered whose they were."""
@@ -52,19 +50,12 @@ class SecureMember:
     """A UE's part; `sketch` of the update that is held is masked as soon as both are there."""
 
     def __init__(self, settings: UeNodeSettings, work: SharedWork, link: ParentLink, num_samples: int) -> None:
-        self.format = SecureFormat.of(work)
+        self.format = made_format(work)
         self._edge, self._slots = settings.edge_name, slots_beside(work.config, settings.number)
         self._number, self._link = settings.number, link
         self._weight = whole_weight(work.config, num_samples)
-        self._own = OwnIdentity(settings.tls)
-        self._revoked = RevocationList(settings.tls.revoked, lambda: self._own.authorities)
         is_usual = settings.name == default_name(settings.number)
-        self._trust = CertificateTrust(
-            lambda: self._own.authorities,
-            lambda: datetime.datetime.now(datetime.UTC),
-            is_revoked=self._revoked.has,
-            name_of=default_name if is_usual else _any_name,
-        )
+        self._trust = DeploymentTrust(settings.tls, default_name if is_usual else _any_name)
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
         self._computed = asyncio.Event()
@@ -120,8 +111,7 @@ class SecureMember:
 
     async def _opened(self, tag: Tag, step: SecureStep) -> None:
         self.end_session()
-        self._own.has_changed()
-        self._revoked.has_changed()
+        self._trust.look()
         session = self._session = await asyncio.to_thread(self._made, tag, step.attempt)
         try:
             await self._take_part(session)
@@ -129,10 +119,11 @@ class SecureMember:
             await self._sit_out(session, str(error))
 
     def _made(self, tag: Tag, attempt: bytes) -> _Session:
-        key = load_pem_private_key(self._own.files.key, password=None)
+        own = self._trust.own
+        key = load_pem_private_key(own.files.key, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise SettingsError("tls.private_key is not an elliptic-curve key, which secure sums are signed with")
-        identity = CertifiedMember(self._number, self._own.certificate, key)
+        identity = CertifiedMember(self._number, own.certificate, key)
         parts = {"edge": self._edge, "attempt": attempt, "agreed": b"", "slots": len(self._slots)}
         return _Session(tag, attempt, Member(self.format.session(tag, **parts), identity, self._trust))
 

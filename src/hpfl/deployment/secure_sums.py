@@ -15,8 +15,10 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_cell import Cell
-from hpfl.deployment.secure_format import SecureFormat, whole_weight
+from hpfl.deployment.secure_format import made_format, whole_weight
+from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE
+from hpfl.deployment.settings import TlsSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.secrecy import SecrecyError, Session, TooFewError
 
@@ -35,13 +37,14 @@ _AGREES_S = 30.0
 class SecureSums:
     """The secure sums of one edge; `mean` is what the newest sum of updates came to, `sketch` that of sketches."""
 
-    def __init__(self, side: ParentSide, work: SharedWork, slots: range, *, limit_s: float) -> None:
-        self.format = SecureFormat.of(work)
+    def __init__(self, side: ParentSide, work: SharedWork, slots: range, *, tls: TlsSettings, limit_s: float) -> None:
+        self.format = made_format(work)
         self.threshold = 2 * len(slots) // 3 + 1
         self.mean: Vector = np.zeros(0)
         self.sketch: FloatArray = np.zeros(0)
         self._sketched: set[int] = set()
         self._side, self._work, self._slots, self._limit_s = side, work, slots, limit_s
+        self._trust = DeploymentTrust(tls, self._name_of)
         self._cell: Cell | None = None
         self._only: Collection[int] | None = None
         self._gathered = False
@@ -136,7 +139,8 @@ class SecureSums:
         def made(attempt: bytes) -> Session:
             return self.format.session(tag, edge=side.name, attempt=attempt, agreed=agreed, slots=len(self._slots))
 
-        cell = self._cell = Cell(made, tag, side, self._slots, agreed)
+        self._trust.look()
+        cell = self._cell = Cell(made, tag, side, self._slots, trust=self._trust, agreed=agreed)
         cell.invite([child for number, child in side.hub.children.items() if self._is_wanted(number)])
 
         def is_early() -> bool:
@@ -159,6 +163,9 @@ class SecureSums:
         if tag.edge_round == 0 and survivors == self._sketched:
             room = self.format.room
             self._work.sketches.check(self.mean, self.sketch, squared_norm=squared, room=room)
+
+    def _name_of(self, number: int) -> str | None:
+        return next((name for name, one in self._side.roster.items() if one == number), None)
 
     def _weight(self, said: Mapping[int, CheckedSketch], ues: Collection[int]) -> int:
         return sum(whole_weight(self._work.config, said[ue].num_samples) for ue in ues)
