@@ -27,6 +27,7 @@ def cell_sum_of(config: Experiment, sending: Sending, *, most_samples: int = 0) 
         length=num_travelling(sending.method, sending.spec),
         most_weight=most_weight(config, most_samples),
         largest=config.secure.range,
+        first=config.secure.first_scale,
         **_levels(config, steps),
         sparse=next((step for step in steps if isinstance(step, RandomK)), None),
         places=sending.places,

@@ -198,7 +198,7 @@ _REASONS: dict[str, Reason] = {
         _only(lambda c: c.hostile.on, 'hostile.attack is "none"'),
     ),
     **dict.fromkeys(
-        ("secure.bits", "secure.range"),
+        ("secure.bits", "secure.range", "secure.first_scale"),
         _only(lambda c: c.secure.on, 'secure.aggregation is "none"'),
     ),
     "life.idle_s": _only(

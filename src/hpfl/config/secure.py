@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from hpfl.arrays import IntArray
 from hpfl.config.fields import key
 from hpfl.config.named import rows_of
 from hpfl.config.old_keys import RenewedSection
@@ -32,6 +33,9 @@ class SecureConfig(RenewedSection):
     range: float = key(
         16.0, "largest magnitude of a number of an update; a UE with a larger one scales its update down", gt=0, since=6
     )
+    first_scale: float = key(
+        0.1, "largest magnitude that codecs of a cell begin with; it is agreed anew after each sum", gt=0, since=6
+    )
 
     @property
     def on(self) -> bool:
@@ -39,8 +43,8 @@ class SecureConfig(RenewedSection):
         return self.aggregation == "cell"
 
 
-def least_members(num_ues: int) -> int:
-    """How many of so many UEs that a cell is configured with must take part to the end: more than two thirds."""
+def least_members(num_ues: IntArray) -> IntArray:
+    """How many of so many UEs that cells are configured with must take part to the end: more than two thirds."""
     return 2 * num_ues // 3 + 1
 
 
@@ -53,12 +57,17 @@ def check_secure(config: "Config") -> None:
             raise ValueError(f'secure.aggregation is "cell", and {what}')
     _check_codecs(config)
     life, counts = config.life, config.network.ues_of_edges
+    if config.secure.first_scale > config.secure.range:
+        raise ValueError(
+            f"secure.first_scale is {config.secure.first_scale:g}; wanted at most secure.range, {config.secure.range:g}"
+        )
     drawn = Sampling(fraction=life.sample_fraction, count=life.sample_count).wanted(counts)
-    for edge in np.flatnonzero(drawn < [least_members(count) for count in counts.tolist()])[:1].tolist():
+    wanted = least_members(counts)
+    for edge in np.flatnonzero(drawn < wanted)[:1].tolist():
         key_name = "sample_count" if life.sample_count else "sample_fraction"
         raise ValueError(
             f'secure.aggregation is "cell", and life.{key_name} = {getattr(life, key_name):g} draws {drawn[edge]} of '
-            f"the {counts[edge]} UEs of edge {edge}; wanted at least {least_members(int(counts[edge]))}, more than two "
+            f"the {counts[edge]} UEs of edge {edge}; wanted at least {wanted[edge]}, more than two "
             "thirds, without which a cell opens no sum"
         )
 

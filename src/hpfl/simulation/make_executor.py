@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hpfl.arrays import BoolArray
+from hpfl.arrays import BoolArray, IntArray
 from hpfl.assembly import (
     SampleCost,
     bits_on_air,
@@ -17,9 +17,10 @@ from hpfl.assembly import (
     torch_dtype,
     touched_samples,
 )
-from hpfl.cell_sums import cell_sum_of
+from hpfl.cell_sums import cell_sum_of, sketch_sum_of
 from hpfl.config import Experiment
 from hpfl.config.life import LifeConfig
+from hpfl.config.secure import least_members
 from hpfl.downlinks import broadcasting
 from hpfl.learning import Computes
 from hpfl.learning.sending import Sending
@@ -41,7 +42,7 @@ from hpfl.training.clock import ClockSettings
 from hpfl.training.counted import Counted
 from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.foretold import Foretold
-from hpfl.training.sketch import make_projection
+from hpfl.training.sketch import BITS_PER_FLOAT, make_projection
 from hpfl.training.step_coding import StepCoding
 
 _KEPT_SHARE = 0.25  # of the memory, for updates kept beside what computes them
@@ -68,6 +69,7 @@ def make_executor(
     bits = bits_on_air(config, sending)
     foretold = _foretold(config, sending, streams)
     newcomers = newcomers_of(config, fleet)
+    needs = needs_of(config, fleet, newcomers)
     training = fleet.num_ues if newcomers is None else int((~newcomers).sum())
     return SimulatedExecutor(
         fleet=fleet,
@@ -99,7 +101,7 @@ def make_executor(
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
-        life=_life(config.life, fleet, streams, trace=trace, record=record, newcomers=newcomers),
+        life=_life(config.life, fleet, streams, trace=trace, record=record, newcomers=newcomers, needs=needs),
         mishaps=Mishaps(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
@@ -107,7 +109,16 @@ def make_executor(
         sketching=_sketching(config, sending, streams, cohort.device, foretold),
         downlink=broadcasting(config, sending, fleet.cpu_hz, coding),
         newcomers=newcomers,
+        needs=needs,
     )
+
+
+def needs_of(config: Experiment, fleet: Fleet, newcomers: BoolArray | None) -> IntArray | None:
+    """How many UEs each edge needs of those that train, [K], where it opens a sum of theirs alone; None: one."""
+    if not config.secure.on:
+        return None
+    training = fleet.edge_of_ue if newcomers is None else fleet.edge_of_ue[~newcomers]
+    return least_members(np.bincount(training, minlength=fleet.num_edges))
 
 
 def newcomers_of(config: Experiment, fleet: Fleet) -> BoolArray | None:
@@ -150,6 +161,7 @@ def _sketching(
     if not config.planning.sketches:
         return None
     numbers, width = sending.spec.num_parameters, config.planning.sketch_size
+    cell = sketch_sum_of(config, width, config.secure.range)
     return Sketching(
         projection=make_projection(numbers, streams, width=width).to(device),
         more_floats=0 if foretold is None else len(foretold.chains),
@@ -157,6 +169,7 @@ def _sketching(
         backhaul=config.network.backhaul,
         importance=config.planning.importance == "sketch",
         spectrum=config.network.spectrum,
+        ue_bits=BITS_PER_FLOAT if cell is None else cell.bits,
     )
 
 
@@ -188,6 +201,7 @@ def _life(
     trace: Trace,
     record: Recorder | None,
     newcomers: BoolArray | None = None,
+    needs: IntArray | None = None,
 ) -> Life | None:
     traced = trace.of(AVAILABLE)
     if not life.on and traced is None:
@@ -203,4 +217,5 @@ def _life(
         edge_death=life.edge_death,
         record=record,
         newcomers=newcomers,
+        needs=needs,
     )

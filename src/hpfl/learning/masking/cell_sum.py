@@ -17,8 +17,6 @@ from hpfl.learning.masking.fixed_point import levels, mean, num_levels, word_bit
 
 LEVELS, PLACES = "masking/levels", "masking/places"
 """Purposes of the draws: of a UE that rounds, keyed by its number, and of a cell's places, by that of its edge."""
-_START = 1e-3
-"""Of the largest magnitude: the scales that an edge begins with."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,8 @@ class CellMean:
 class CellSum:
     """`length` numbers of an update between `-largest` and `largest`, as `count` levels, in a cell of `most_weight`.
 
-    With a `bucket`, levels lie between scales that the cell has agreed on. `sparse` leaves numbers out, the same of all
-    UEs. `places` [length] are the parameters that travel; None: all.
+    With a `bucket`, levels lie between scales that the cell has agreed on, at `first` all alike. `sparse` leaves
+    numbers out, the same of all UEs. `places` [length] are the parameters that travel; None: all.
     """
 
     length: int
@@ -62,6 +60,7 @@ class CellSum:
     largest: float
     count: int = num_levels(24)
     bucket: int = 0
+    first: float = 0.1
     sparse: RandomK | None = None
     places: Tensor | None = field(default=None, compare=False)
 
@@ -107,7 +106,7 @@ class CellSum:
         """What a cell agrees on before its first sum, [buckets] in float32."""
         if not self.bucket:
             return None
-        return torch.full((self.num_scales,), _START * self.largest, device=device, dtype=torch.float32)
+        return torch.full((self.num_scales,), self.first, device=device, dtype=torch.float32)
 
     def next_scales(self, scales: Tensor, clipped: Tensor) -> Tensor:
         """What it agrees on after a sum."""

@@ -18,7 +18,7 @@ MOST_WORD_BITS = 62
 
 def num_levels(bits: int) -> int:
     """Levels of numbers with so many bits: `2 L + 1` with `L = 2^(bits - 1) - 1`."""
-    return 2**bits - 1
+    return (1 << bits) - 1
 
 
 def word_bits(count: int, most_weight: int) -> int:
