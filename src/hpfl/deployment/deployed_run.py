@@ -97,8 +97,6 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
         raise SettingsError("section life is in use; a deployed network leaves, fails and moves by itself")
     if config.hostile.on:
         raise SettingsError(f'hostile.attack is "{config.hostile.attack}"; attacks are a test bench of simulated runs')
-    if config.secure.on:
-        raise SettingsError(f'secure.aggregation is "{config.secure.aggregation}"; a deployed edge sums no masks yet')
     for name in ("trace", "write_trace"):
         if getattr(config.network, name):
             raise SettingsError(f"network.{name} is given; only a simulation is replayed from a trace or writes one")

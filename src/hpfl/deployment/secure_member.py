@@ -24,7 +24,7 @@ from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
-from hpfl.secrecy import CertifiedMember, Member, SecrecyError
+from hpfl.secrecy import CertifiedMember, Links, Member, SecrecyError
 
 _REMEMBERED = 1024
 """Sums of which is remembered whose they were."""
@@ -56,6 +56,7 @@ class SecureMember:
         self._weight = whole_weight(work.config, num_samples)
         is_usual = settings.name == default_name(settings.number)
         self._trust = DeploymentTrust(settings.tls, default_name if is_usual else _any_name)
+        self._links = Links()
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
         self._computed = asyncio.Event()
@@ -66,6 +67,7 @@ class SecureMember:
     def detached(self) -> None:
         """The stream has ended, and with it the session: its keys are never used again."""
         self.end_session()
+        self._links = Links()
         self._link.background.cancel(_SECURE)
 
     def end_session(self) -> None:
@@ -111,7 +113,8 @@ class SecureMember:
 
     async def _opened(self, tag: Tag, step: SecureStep) -> None:
         self.end_session()
-        self._trust.look()
+        if self._trust.look():
+            self._links = Links()
         session = self._session = await asyncio.to_thread(self._made, tag, step.attempt)
         try:
             await self._take_part(session)
@@ -125,7 +128,7 @@ class SecureMember:
             raise SettingsError("tls.private_key is not an elliptic-curve key, which secure sums are signed with")
         identity = CertifiedMember(self._number, own.certificate, key)
         parts = {"edge": self._edge, "attempt": attempt, "agreed": b"", "slots": len(self._slots)}
-        return _Session(tag, attempt, Member(self.format.session(tag, **parts), identity, self._trust))
+        return _Session(tag, attempt, Member(self.format.session(tag, **parts), identity, self._trust, self._links))
 
     async def _take_part(self, session: _Session) -> None:
         member = session.member

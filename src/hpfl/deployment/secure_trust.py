@@ -25,10 +25,10 @@ class DeploymentTrust:
             name_of=name_of,
         )
 
-    def look(self) -> None:
-        """Read files again that have changed."""
-        self.own.has_changed()
-        self._revoked.has_changed()
+    def look(self) -> bool:
+        """Read files again that have changed; whether any has."""
+        looked = (self.own.has_changed(), self._revoked.has_changed())
+        return any(looked)
 
     def check(self, number: int, certificate: bytes, message: bytes, signature: bytes) -> str:
         """The name that a member has proved."""
