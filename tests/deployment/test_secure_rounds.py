@@ -18,8 +18,15 @@ def expected(*changes):
     "changes",
     [
         [],
-        ["training.weighting=samples", "learning.batch_size=4", "learning.batches=independent", "learning.local_steps=2"],
+        [
+            "training.weighting=samples",
+            "learning.batch_size=4",
+            "learning.batches=independent",
+            "learning.local_steps=2",
+        ],
         ["training.edge_rounds=2", "learning.dtype=float64", "planning.planner=random", "planning.max_edges=1"],
+        ["learning.uplink=ternary", "learning.dtype=float64", "training.weighting=samples"],
+        ['learning.uplink=["random-k", "rounding"]', "learning.dtype=float64", "training.edge_rounds=2"],
         ["planning.planner=joint", "planning.importance=sketch", "planning.sketch_size=48", "planning.max_edges=1"],
     ],
 )

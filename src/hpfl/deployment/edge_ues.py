@@ -15,13 +15,10 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import ue_roster
 from hpfl.deployment.parent import ParentSide
-from hpfl.deployment.secure_sums import SecureSums
+from hpfl.deployment.secure_sums import SOONER, SecureSums
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.waiting import asked_until
 from hpfl.deployment.wire import Tag, Vector
-
-SOONER = 0.8
-"""Of the time a cloud waits for its edges, the share they wait for their UEs: their answer must come in time."""
 
 _LEAST_SLOTS = 8
 """Updates that may be on their way in at once, however large they are."""
@@ -47,10 +44,7 @@ class EdgeUes:
         self.hub = self.side.hub
         self.secure: SecureSums | None = None
         if experiment.config.secure.on:
-            limit_s = SOONER * settings.timing.compute_s
-            self.secure = self.ways.secure = SecureSums(
-                self.side, experiment, roster.slots, tls=settings.tls, limit_s=limit_s
-            )
+            self.secure = self.ways.secure = SecureSums(settings, experiment, self.side, roster.slots)
         self._least = 1 if self.secure is None else self.secure.threshold
         self.told_vacant = False
         self._timing = settings.timing

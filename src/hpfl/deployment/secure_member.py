@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +18,7 @@ from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import ue_slots
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_format import made_format, packed_words, whole_weight
+from hpfl.deployment.secure_format import CellAgreed, made_format, packed_words, whole_weight
 from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
@@ -40,6 +39,7 @@ class _Session:
 
     tag: Tag
     attempt: bytes
+    agreed: CellAgreed
     member: Member
     steps: "asyncio.Queue[SecureStep]" = field(default_factory=asyncio.Queue)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -51,7 +51,8 @@ class SecureMember:
 
     def __init__(self, settings: UeNodeSettings, work: SharedWork, link: ParentLink, num_samples: int) -> None:
         self.format = made_format(work)
-        self._edge, self._slots = settings.edge_name, slots_beside(work.config, settings.number)
+        self._edge, self._cell = settings.edge_name, cell_of(work.config, settings.number)
+        self._slots = ue_slots(work.config, self._cell)
         self._number, self._link = settings.number, link
         self._weight = whole_weight(work.config, num_samples)
         is_usual = settings.name == default_name(settings.number)
@@ -87,7 +88,8 @@ class SecureMember:
         if session is None or not session.tag.about_same_model(tag):
             return None
         await session.ready.wait()
-        words = await asyncio.to_thread(self.format.update_words, update, self._weight, tag, self._number)
+        about = (self._weight, tag, session.agreed, self._number)
+        words = await asyncio.to_thread(self.format.update_words, update, *about)
         try:
             masked = await asyncio.to_thread(session.member.masked, UPDATE, words)
         except SecrecyError as error:
@@ -100,9 +102,8 @@ class SecureMember:
     def take(self, tag: Tag, message: Any) -> None:
         """A step of the edge's: the opening of an attempt, or the next of the one in hand."""
         step = read_step(message, self._slots)
-        if step.agreed:
-            raise RefusedError("unexpected", f"{len(step.agreed)} bytes to agree on came, wanted none")
         if step.kind == pb.OPEN:
+            self.format.check_agreed(step.agreed)
             self._link.background.start(_SECURE, self._opened(tag, step))
         elif self._session is None or step.attempt != self._session.attempt:
             raise RefusedError("stale", "a step of a secure sum came that this UE has no part in")
@@ -115,20 +116,23 @@ class SecureMember:
         self.end_session()
         if self._trust.look():
             self._links = Links()
-        session = self._session = await asyncio.to_thread(self._made, tag, step.attempt)
+        session = self._session = await asyncio.to_thread(self._made, tag, step)
         try:
             await self._take_part(session)
         except SecrecyError as error:
             await self._sit_out(session, str(error))
 
-    def _made(self, tag: Tag, attempt: bytes) -> _Session:
+    def _made(self, tag: Tag, step: SecureStep) -> _Session:
         own = self._trust.own
         key = load_pem_private_key(own.files.key, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise SettingsError("tls.private_key is not an elliptic-curve key, which secure sums are signed with")
         identity = CertifiedMember(self._number, own.certificate, key)
-        parts = {"edge": self._edge, "attempt": attempt, "agreed": b"", "slots": len(self._slots)}
-        return _Session(tag, attempt, Member(self.format.session(tag, **parts), identity, self._trust, self._links))
+        session = self.format.session(
+            tag, edge=self._edge, attempt=step.attempt, agreed=step.agreed, slots=len(self._slots)
+        )
+        agreed = CellAgreed(self._cell, step.agreed)
+        return _Session(tag, step.attempt, agreed, Member(session, identity, self._trust, self._links))
 
     async def _take_part(self, session: _Session) -> None:
         member = session.member
@@ -139,7 +143,9 @@ class SecureMember:
         await asyncio.to_thread(member.receive, (await self._next(session, pb.SHARED)).entries)
         session.ready.set()
         if session.tag.edge_round == 0:
-            words = self.format.sketch_words(await self._own_sketch(session.tag), self._weight, session.tag, self._number)
+            words = self.format.sketch_words(
+                await self._own_sketch(session.tag), self._weight, session.tag, self._number
+            )
             masked = await asyncio.to_thread(member.masked, SKETCH, words)
             packed = packed_words(masked, self.format.sketch.bits).tobytes()
             await self._say(session, pb.MASKED, {self._number: packed}, of=SKETCH)
@@ -193,10 +199,9 @@ class SecureMember:
             self._session = None
 
 
-def slots_beside(config: Experiment, number: int) -> range:
-    """Numbers of all UEs that are configured at the edge of a UE: those that thresholds are counted of."""
-    counts = config.network.ues_of_edges
-    return ue_slots(config, int((counts.cumsum() <= number).sum()))
+def cell_of(config: Experiment, number: int) -> int:
+    """The number of the edge whose UE has a number: thresholds count all UEs that are configured there."""
+    return int((config.network.ues_of_edges.cumsum() <= number).sum())
 
 
 def _any_name(number: int) -> str | None:

@@ -15,10 +15,10 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_cell import Cell
-from hpfl.deployment.secure_format import made_format, whole_weight
+from hpfl.deployment.secure_format import CellAgreed, made_format, whole_weight
 from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE
-from hpfl.deployment.settings import TlsSettings
+from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.secrecy import SecrecyError, Session, TooFewError
 
@@ -27,6 +27,9 @@ Outcome = Literal["summed", "too few", "unmasked wrong", "refused"]
 
 Gather = Callable[[], Awaitable[dict[int, CheckedSketch]]]
 """Waits for the UEs that compute; what they say of themselves in the clear."""
+
+SOONER = 0.8
+"""Of the time a cloud waits for its edges, the share they wait for their UEs: their answer must come in time."""
 
 _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 """Between two attempts at one model, doubled each time."""
@@ -37,14 +40,16 @@ _AGREES_S = 30.0
 class SecureSums:
     """The secure sums of one edge; `mean` is what the newest sum of updates came to, `sketch` that of sketches."""
 
-    def __init__(self, side: ParentSide, work: SharedWork, slots: range, *, tls: TlsSettings, limit_s: float) -> None:
+    def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: range) -> None:
         self.format = made_format(work)
         self.threshold = 2 * len(slots) // 3 + 1
         self.mean: Vector = np.zeros(0)
         self.sketch: FloatArray = np.zeros(0)
         self._sketched: set[int] = set()
-        self._side, self._work, self._slots, self._limit_s = side, work, slots, limit_s
-        self._trust = DeploymentTrust(tls, self._name_of)
+        self._side, self._work, self._slots = side, work, slots
+        self._limit_s = SOONER * settings.timing.compute_s
+        self._number, self._scales = settings.number, self.format.first_agreed()
+        self._trust = DeploymentTrust(settings.tls, self._name_of)
         self._cell: Cell | None = None
         self._only: Collection[int] | None = None
         self._gathered = False
@@ -118,7 +123,9 @@ class SecureSums:
         except SecrecyError as error:
             self._failed(tag, error)
             return set()
-        self.mean = self.format.update_mean(words, self._weight(announced, survivors))
+        agreed = CellAgreed(self._number, self._scales)
+        found = self.format.update_mean(words, self._weight(announced, survivors), tag, agreed)
+        self.mean = np.asarray(found.update[0].numpy())
         try:
             self._check(tag, set(survivors))
         except RefusedError as error:
@@ -126,6 +133,7 @@ class SecureSums:
             why = "the cell's sum is refused, and nobody can tell whose doing it is"
             log(why, level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
             return set()
+        self._scales = self.format.next_agreed(self._scales, found.clipped[0])
         self._note("summed")
         self._side.metrics.accepted.inc(len(survivors))
         return set(survivors)
@@ -133,7 +141,7 @@ class SecureSums:
     # how
 
     def _begin(self, tag: Tag, only: Collection[int] | None) -> "asyncio.Task[None]":
-        side, agreed = self._side, b""
+        side, agreed = self._side, self._scales
         self._only, self._gathered = only, False
 
         def made(attempt: bytes) -> Session:
@@ -160,8 +168,8 @@ class SecureSums:
     def _check(self, tag: Tag, survivors: set[int]) -> None:
         """Refuse a mean that is too large, and one of another sketch than the same UEs have announced."""
         squared = check_update(self.mean, self._work.bounds)
-        if tag.edge_round == 0 and survivors == self._sketched:
-            room = self.format.room
+        room = self.format.room
+        if tag.edge_round == 0 and survivors == self._sketched and np.isfinite(room):
             self._work.sketches.check(self.mean, self.sketch, squared_norm=squared, room=room)
 
     def _name_of(self, number: int) -> str | None:

@@ -77,7 +77,7 @@ class Ue:
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Compute on a model and keep the update; its sketch."""
         began = time.perf_counter()
-        own = await self._thread.run(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
+        own = await self._thread.run(lambda: self._made(tag, vector))  # what a newer model overtakes ends here
         took_s = time.perf_counter() - began
         self.metrics.computed.inc()
         self.metrics.seconds.observe(took_s)
@@ -93,6 +93,10 @@ class Ue:
             took_s=took_s,
             noise=numbers(own.noise) if secure is None else b"",
         )
+
+    def _made(self, tag: Tag, vector: Vector) -> OwnUpdate:
+        own = self._updates.made(tag, vector)
+        return own if self._secure is None else self._updates.within(own, self._secure.format.fitted)
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The update that is held, coded as the order says, when the time of computing is over."""
