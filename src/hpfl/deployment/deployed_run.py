@@ -97,8 +97,6 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
         raise SettingsError("section life is in use; a deployed network leaves, fails and moves by itself")
     if config.hostile.on:
         raise SettingsError(f'hostile.attack is "{config.hostile.attack}"; attacks are a test bench of simulated runs')
-    if config.secure.on:
-        raise SettingsError(f'secure.aggregation is "{config.secure.aggregation}"; a deployed edge sums no masks yet')
     if config.privacy.on:
         raise SettingsError(
             f'privacy.mechanism is "{config.privacy.mechanism}"; nodes do not clip and noise yet: simulate it'

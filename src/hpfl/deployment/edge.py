@@ -14,7 +14,7 @@ from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.child import ChildSide
 from hpfl.deployment.coder import Coder
 from hpfl.deployment.edge_ues import EdgeUes, UePlan
-from hpfl.deployment.gathering import edge_noise, mean_sketch
+from hpfl.deployment.gathering import edge_noise
 from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.node import SharedWork
@@ -107,7 +107,7 @@ class Edge:
         sketches = await self.ues.sketched(tag, vector, vacant=vacant)
         if not sketches:
             raise RefusedError("nonfinite", "no UE computes a usable update on that model")
-        values, weight = mean_sketch(sketches.values())
+        values, weight = self.ues.mean_sketch(sketches)
         self._base = Base(vector, sketches)
         total, each = self._base.samples(sketches), [sketch.num_counted for sketch in sketches.values()]
         work, came = self._experiment, list(sketches.values())
@@ -177,6 +177,10 @@ class Edge:
                 log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
                 return None
         return Finished(Upload(update, {**head, "ue": ues, "took_s": [took[ue] for ue in ues]}), order.coding)
+
+    def took_step(self, tag: Tag, message: Any) -> None:
+        """Edges have no part in secure sums but to conduct them."""
+        raise RefusedError("unexpected", "a step of a secure sum came from the cloud")
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """The UEs' figures of a model."""

@@ -17,7 +17,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import NODE_NAME
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import Arrival, VectorSpec
+from hpfl.deployment.wire import Arrival, Tag, VectorSpec
 from hpfl.training.norm_bound import FAR, NormBound, scale_of
 
 
@@ -131,6 +131,7 @@ class FromEdges:
         room = check.coding_room(squared, self.coding, held.sketch.noise, hops=2)
         if present < 1.0:
             room += (1.0 - present) * self._missing_norm(held, squared)
+        room += 0.0 if self._experiment.secure is None else self._experiment.secure.room
         announced = held.sketch.values / present if present < 1.0 else held.sketch.values
         check.check(delivered.update, announced, squared_norm=squared, room=room / present)
 
@@ -146,6 +147,10 @@ class FromEdges:
             return np.inf
         typical = [one.sketch.norm for one in self._planned.values()]
         return float(FAR * ratio * np.sqrt(len(held.sketch.ues)) * max(squared**0.5, float(np.median(typical))))
+
+    def took_step(self, child: Child, tag: Tag, message: Any) -> None:
+        """Edges send means, and no sums are kept from a cloud."""
+        raise RefusedError("unexpected", "a step of a secure sum came from an edge")
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It holds nothing: it needs the current model."""

@@ -17,6 +17,7 @@ from hpfl.deployment.checks import Bounds
 from hpfl.deployment.greeting import Shapes
 from hpfl.deployment.logs import LOGGER, log
 from hpfl.deployment.node_parts import make_node_task, node_shape, sketch_width, vector_spec
+from hpfl.deployment.secure_format import SecureFormat
 from hpfl.deployment.settings import NodeSettings
 from hpfl.deployment.sketch_check import SketchCheck, coding_errors
 from hpfl.deployment.update_format import UpdateFormat
@@ -105,6 +106,11 @@ class SharedWork:
         streams, backhaul = Streams(self.config.training.seed), self.config.network.backhaul
         projection = make_projection(self.spec.length, streams, width=self.sketch_width)
         return SketchCheck.of(projection, coding_errors(self.sending, streams, backhaul=backhaul))
+
+    @cached_property
+    def secure(self) -> SecureFormat | None:
+        """How sketches and updates of UEs look under masks; None where they are sent one by one."""
+        return SecureFormat.of(self) if self.config.secure.on else None
 
     def weight(self, num_samples: int) -> float:
         """A member's weight in a mean: all alike, or by samples."""

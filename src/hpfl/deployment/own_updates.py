@@ -1,6 +1,8 @@
 """How a UE turns a model into its update: as its method and its uplink say, with what they keep on its own disk."""
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from hpfl.arrays import FloatArray
 from hpfl.deployment.checks import check_update
 from hpfl.deployment.coder import Coder
 from hpfl.deployment.learner import Learner
+from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.refusal import RefusedError
@@ -46,6 +49,14 @@ class OwnUpdates:
             return self._plain(tag, params) if self.work.sending.is_plain else self._sent(tag, params)
         except NonFiniteUpdateError as error:
             raise RefusedError("nonfinite", str(error)) from None
+
+    def within(self, own: OwnUpdate, fitted: Callable[[Vector], Vector]) -> OwnUpdate:
+        """An update as it fits the range of a secure sum; it is told where it does not fit as it is."""
+        arrives = fitted(own.arrives)
+        if arrives is own.arrives:
+            return own
+        log("scaled down to secure.range", level=logging.WARNING, largest=float(np.abs(own.arrives).max()))
+        return replace(own, packed=arrives, arrives=arrives, sketch=self.learner.sketch(arrives))
 
     def keep(self, tag: Tag, kept: Kept) -> None:
         """Put on the disk what is kept beside an update, before anybody hears of it."""

@@ -240,6 +240,10 @@ class ParentSide:
                 self.evaluating.take(tag, child.number, frame.figures, allowed=allowed)
             case "request":
                 self._ways.requested(self, child)
+            case "secure":
+                check_speaker(tag, name=child.name, run=self.run)
+                with struck(self.attendance, child.number, self.gathering.changed):
+                    self._ways.took_step(child, tag, frame.secure)
             case "refusal":
                 self._declined(child, tag, frame.refusal.code)
             case _:
