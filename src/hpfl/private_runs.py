@@ -4,13 +4,14 @@ import numpy as np
 
 from hpfl.arrays import IntArray
 from hpfl.config import ConfigError, Experiment
+from hpfl.learning.masking.cell_sum import CellSum
 from hpfl.learning.method import is_silent
 from hpfl.learning.sending import Sending
 from hpfl.network.sampling import Sampling
 from hpfl.privacy import AccountantUnavailableError, Ledger, accountant
 from hpfl.rng import Streams
 from hpfl.training.loop import is_spent
-from hpfl.training.private_cells import CellPrivacy, Quantile, planned_shares
+from hpfl.training.private_cells import MOST_NOISE, CellPrivacy, Quantile, planned_shares, share_of_noise
 from hpfl.training.state import TrainState
 
 
@@ -33,6 +34,29 @@ def cell_privacy(config: Experiment, sending: Sending) -> CellPrivacy | None:
         places=sending.places,
         quantile=_quantile(config),
     )
+
+
+def check_whole_numbers(private: CellPrivacy | None, cell: CellSum | None) -> None:
+    """Refuse whole numbers under masks that are too coarse for the clip norm, or leave no room for UEs' noise.
+
+    What one UE adds exceeds twelve standard deviations once in 10^33 numbers; there it is cut off.
+    """
+    if private is None or cell is None:
+        return
+    if private.clip_norm <= cell.rounding:
+        raise ConfigError(
+            f"privacy.clip_norm is {private.clip_norm:g}; rounding to whole numbers may add "
+            f"{cell.rounding:.3g} to a norm (secure.range, secure.bits): wanted more secure.bits, or a smaller range"
+        )
+    own = 0.0
+    if private.noise_at == "cell":
+        own = share_of_noise(private.noise_multiplier, private.clip_norm, int(private.planned.min()))
+    wanted = private.clip_norm + MOST_NOISE * own
+    if cell.largest < wanted:
+        raise ConfigError(
+            f"secure.range is {cell.largest:g}; an update clipped to {private.clip_norm:g}, with a UE's share of noise "
+            f"of {own:.3g}, takes up to {wanted:.4g}: wanted at least that"
+        )
 
 
 def _quantile(config: Experiment) -> Quantile | None:
