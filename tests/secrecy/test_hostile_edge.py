@@ -298,7 +298,11 @@ def test_nothing_is_revealed_before_the_words_are_masked(people):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(orders=st.lists(st.tuples(st.sampled_from(("sketch", "update")), st.sets(st.integers(0, 6), min_size=4)), max_size=12))
+@given(
+    orders=st.lists(
+        st.tuples(st.sampled_from(("sketch", "update")), st.sets(st.integers(0, 6), min_size=4)), max_size=12
+    )
+)
 def test_whatever_an_edge_asks_a_member_reveals_one_kind_of_share_of_each(people, orders):
     """All others collude: they vouch for each list that the edge thinks of."""
     cell = set_up(people, 7)
