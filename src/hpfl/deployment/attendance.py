@@ -8,7 +8,7 @@ from typing import Literal
 from hpfl.deployment.usual_seconds import Patience, UsualSeconds
 
 Question = Literal["sketch", "update", "secure", "figures"]
-"""What children are asked for (steps of secure sums too). Who owes figures is left out of evaluations, else of rounds."""
+"""What children are asked for (or for steps of a sum). Who owes figures is left out of evaluations, else of rounds."""
 
 AttendanceTold = Callable[[str, int, str], None]
 """Told what has happened ("missed", "left out", "let in again"), to which child, and why."""
