@@ -56,13 +56,14 @@ class Cell:
         """Ask UEs for their keys, as long as those are due; one that has come again is asked again."""
         if self._kind != pb.KEYS:
             return
-        for child in children:
+        new = [child for child in children if self._in.get(child.number) is not child]
+        for child in new:
             self._in[child.number] = child
             self._adverts.pop(child.number, None)
             self._heard.discard(child.number)
             self._asked.add(child.number)
             self._roll.ask(child.number)
-        self._send(children, pb.OPEN, agreed=self._agreed)
+        self._send(new, pb.OPEN, agreed=self._agreed)
 
     def gone(self, child: Child) -> None:
         """A stream has ended: its UE falls out."""
