@@ -17,7 +17,7 @@ from hpfl.deployment.secure_format import Words
 from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, read_step, step_body
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Tag, encode
-from hpfl.secrecy import Collector, SecrecyError, Session, Trust, unpacked
+from hpfl.secrecy import Collector, SecrecyError, Session, Trust, WrongMaskError, unpacked
 
 _PHASE_S = 60.0
 """No step of a secure sum is waited for longer, whatever else the edge waits for."""
@@ -42,6 +42,8 @@ class Cell:
         self._side, self._slots, self._agreed = side, slots, agreed
         self._in: dict[int, Child] = {}
         self._adverts: dict[int, bytes] = {}
+        self._blamed: dict[int, set[int]] = {}
+        self._broken: WrongMaskError | None = None
         self._changed = asyncio.Event()
         self._turn(pb.KEYS, "", ())
 
@@ -54,13 +56,14 @@ class Cell:
         """Ask UEs for their keys, as long as those are due; one that has come again is asked again."""
         if self._kind != pb.KEYS:
             return
-        for child in children:
+        new = [child for child in children if self._in.get(child.number) is not child]
+        for child in new:
             self._in[child.number] = child
             self._adverts.pop(child.number, None)
             self._heard.discard(child.number)
             self._asked.add(child.number)
             self._roll.ask(child.number)
-        self._send(children, pb.OPEN, agreed=self._agreed)
+        self._send(new, pb.OPEN, agreed=self._agreed)
 
     def gone(self, child: Child) -> None:
         """A stream has ended: its UE falls out."""
@@ -80,6 +83,8 @@ class Cell:
             reason = alone(step, child.number).decode(errors="replace")
             log("sits out", level=logging.WARNING, child=child.name, round=tag.round, reason=reason)
             self._lose(child.number)
+        elif step.kind == pb.COMPLAINT:
+            self._blame(child.number, step.entries)
         elif (step.kind, step.sum) == (self._kind, self._sum):
             self._take(child.number, step)
         else:
@@ -176,6 +181,15 @@ class Cell:
             self._lose(number)
             raise RefusedError("malformed", f"UE {number} falls out of the secure sum: {error}") from None
 
+    def _blame(self, by: int, whom: Collection[int]) -> None:
+        """Note whose shares a UE could not open; where too many could not, its masks could never be taken away."""
+        for number in whom:
+            blaming = self._blamed.setdefault(number, set())
+            blaming.add(by)
+            if len(self._in) - len(blaming) < self.session.threshold and self._broken is None:
+                self._broken = WrongMaskError(f"{len(blaming)} UEs cannot open the shares of UE {number}", [number])
+                self._changed.set()
+
     def _lose(self, number: int) -> None:
         self._in.pop(number, None)
         self._changed.set()
@@ -202,9 +216,11 @@ class Cell:
 
         def done() -> bool:
             owing = self._owing()
-            return not owing or self._roll.is_over(owing, len(self._asked))
+            return self._broken is not None or not owing or self._roll.is_over(owing, len(self._asked))
 
         await until(done, self._changed, limit_s)
+        if self._broken is not None:
+            raise self._broken
         owing = self._owing()
         self._roll.close(owing, len(self._asked))
         for number in owing:

@@ -141,6 +141,8 @@ class SecureMember:
         shares = await asyncio.to_thread(member.shares, roster.entries)
         await self._say(session, pb.SHARES, shares)
         await asyncio.to_thread(member.receive, (await self._next(session, pb.SHARED)).entries)
+        if member.unopened:
+            await self._say(session, pb.COMPLAINT, dict.fromkeys(member.unopened, b""))
         session.ready.set()
         if session.tag.edge_round == 0:
             words = self.format.sketch_words(

@@ -20,7 +20,7 @@ from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
-from hpfl.secrecy import SecrecyError, Session, TooFewError
+from hpfl.secrecy import SecrecyError, Session, TooFewError, WrongMaskError
 
 Outcome = Literal["summed", "too few", "unmasked wrong", "refused"]
 """How a sum has ended: it is there; too few were left; what was revealed leads nowhere; the sum breaks a rule."""
@@ -184,6 +184,9 @@ class SecureSums:
 
     def _failed(self, tag: Tag, error: SecrecyError) -> None:
         self._note("too few" if isinstance(error, TooFewError) else "unmasked wrong")
+        if isinstance(error, WrongMaskError):
+            for number in error.members:
+                self._side.attendance.strike(number, f"a secure sum could not be unmasked: {error}")
         log("no secure sum", level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, reason=str(error))
 
     def _note(self, outcome: Outcome) -> None:

@@ -12,7 +12,7 @@ from hpfl.deployment.wire import Tag
 ATTEMPT_BYTES = 16
 SKETCH, UPDATE = "sketch", "update"
 
-_SETTING_UP = frozenset({pb.OPEN, pb.KEYS, pb.ROSTER, pb.SHARES, pb.SHARED, pb.SITS_OUT})
+_SETTING_UP = frozenset({pb.OPEN, pb.KEYS, pb.ROSTER, pb.SHARES, pb.SHARED, pb.SITS_OUT, pb.COMPLAINT})
 _MEANING = b"hpfl.tier.v1 secure sum\0"
 
 
@@ -49,7 +49,7 @@ def read_step(message: Any, members: Collection[int]) -> SecureStep:
     wanted = {""} if kind in _SETTING_UP else {SKETCH, UPDATE}
     if kind not in pb.Secret.values() or kind == pb.SECRET_UNKNOWN or message.sum not in wanted:
         raise RefusedError("malformed", f"step {kind} of a sum {message.sum!r} came")
-    if len(data) not in ({0, len(number)} if kind == pb.SURVIVORS else {len(number)}):
+    if len(data) not in ({0, len(number)} if kind in {pb.SURVIVORS, pb.COMPLAINT} else {len(number)}):
         raise RefusedError("shape", f"a step came with {len(number)} UEs and {len(data)} entries")
     if number != sorted(set(number)) or not set(number) <= set(members):
         raise RefusedError("identity", f"a step came for {len(number)} UEs that are not this cell's, or not in order")
