@@ -3,8 +3,9 @@
     .venv/bin/python benchmarks/liveness.py [--rounds 200] [--only mute flaps ...] [--json]
 
 A cloud, 3 edges and 9 UEs in one process on loopback, no training. One child is mute, withholds or trickles its update,
-answers ever later, leaves instead of its sketch (flaps) or of its update (flees) and is back at once, or is an edge
-without UEs. The first three rounds are not counted.
+answers late, leaves instead of its sketch (flaps) or of its update (flees) and is back at once, sends junk instead of a
+sketch, declines what it has announced, is an edge without UEs, or one that says again and again that UEs have come
+(renews). The first three rounds are not counted.
 """
 
 import argparse
@@ -35,7 +36,10 @@ LAGGARDS = {
     "drags": {"delay_s": 0.5},
     "flaps": COMES_AND_GOES,
     "flees": COMES_AND_GOES,
+    "junk": {},
+    "declines": {},
     "dead": {},
+    "renews": {},
 }
 
 

@@ -466,9 +466,10 @@ def rows_of(attack, faults):
         )
         for who, count in attack.frames().items()
     ]
+    rounds = sum(1 for _ in _lines(path)) if path.exists() else 0
     return [
         *sent,
-        _row("rounds", sum(1 for _ in _lines(path)) if path.exists() else 0, ""),
+        _row("rounds", rounds, "", 1, rounds),
         _row("processes that died", died, "", 0, not died),
         *memory_rows(attack),
         _row("log", round(log_mb, 2), "MB"),

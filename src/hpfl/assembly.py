@@ -8,11 +8,13 @@ import numpy as np
 import torch
 
 from hpfl.arrays import FloatArray, IntArray
+from hpfl.cell_sums import cell_sum_of
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.fields import distribution
 from hpfl.config.uplinks import AUTO, chooses_coding, num_codecs
 from hpfl.learning import BoundMetric, LearningError, LocalTraining, Products, Task, counted_passes, make_task
 from hpfl.learning.codecs.menu import ENTRIES, MENU, UNCHOSEN
+from hpfl.learning.masking.cell_sum import CellSum
 from hpfl.learning.method import Method, is_objective, is_silent, num_travelling, roles_of, shared_beside
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
@@ -162,15 +164,19 @@ def written_menu(config: Experiment) -> list[list[tuple[str, dict[str, Any]]]]:
 
 
 def _menu(config: Experiment, entries: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What "auto" leaves to the planner: all entries, or ternary if it chooses none."""
-    if chooses_coding(config.planning.planner, config.training.clock):
+    """What "auto" leaves to the planner: all entries, or ternary if it chooses none, as it does of sums under masks."""
+    if not config.secure.on and chooses_coding(config.planning.planner, config.training.clock):
         return entries
     return entries[UNCHOSEN : UNCHOSEN + 1]
 
 
 def foretold_chains(config: Experiment, sending: Sending) -> tuple[Uplink, ...]:
-    """The chains whose noise UEs foretell: those of the menu, where the planner asks."""
-    return sending.codings if PLANNERS.part(config.planning.planner).traits["codings"] else ()
+    """The chains whose noise UEs foretell: those of the menu, where the planner asks and may hear of single UEs."""
+    return sending.codings if _foretells(config) else ()
+
+
+def _foretells(config: Experiment) -> bool:
+    return bool(PLANNERS.part(config.planning.planner).traits["codings"]) and not config.secure.on
 
 
 def _own_method(config: Experiment) -> Method | None:
@@ -189,7 +195,7 @@ def arrivals_projection(config: Experiment, num_parameters: int, device: torch.d
 
 def tells_variances(config: Experiment) -> bool:
     """Whether an upload says, in a float for each coding of the menu, what that adds to it: no sketch has said so."""
-    return bool(PLANNERS.part(config.planning.planner).traits["codings"]) and not config.planning.sketches
+    return _foretells(config) and not config.planning.sketches
 
 
 class BitsOnAir(NamedTuple):
@@ -205,12 +211,21 @@ def bits_on_air(config: Experiment, sending: Sending) -> BitsOnAir:
 
 
 def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
-    """The same for every entry of the menu: both hops are coded; what is not takes what the uplink leaves of it."""
+    """The same for every entry of the menu: both hops are coded; what is not takes what the uplink leaves of it.
+
+    Under masks a UE sends words of a sum.
+    """
     numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
     told = float(BITS_PER_FLOAT * len(sending.codings)) if tells_variances(config) else 0.0
+    cell = cell_sum_of(config, sending)
     return tuple(
         BitsOnAir(
-            ue=float((sending.uplink if chain.is_identity else chain).bits(numbers, bits)) * config.training.edge_rounds
+            ue=float(
+                (sending.uplink if chain.is_identity else chain).bits(numbers, bits)
+                if cell is None
+                else cell.upload_bits
+            )
+            * config.training.edge_rounds
             + told,
             edge=float(chain.bits(numbers, bits)) + told if config.network.backhaul else 0.0,
         )
@@ -218,8 +233,11 @@ def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
     )
 
 
-def edge_settings(config: Experiment, *, memory_gb: float) -> EdgeSettings:
-    """The edges' constants; a combine rule that needs all updates at once may take so much memory for them."""
+def edge_settings(config: Experiment, *, memory_gb: float, cell: CellSum | None = None) -> EdgeSettings:
+    """The edges' constants; a combine rule that needs all updates at once may take so much memory for them.
+
+    `cell` is what UEs add up under masks (None: they send updates one by one).
+    """
     training = config.training
     streams = COMBINES.part(training.edge_combine).traits["streams"]
     return EdgeSettings(
@@ -227,6 +245,7 @@ def edge_settings(config: Experiment, *, memory_gb: float) -> EdgeSettings:
         edge_rounds=training.edge_rounds,
         weighting=training.weighting,
         combine=None if streams else config.part("training.edge_combine"),
+        cell=cell,
         memory_gb=memory_gb,
     )
 

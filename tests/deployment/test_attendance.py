@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hpfl.deployment.attendance import Attendance
 from hpfl.deployment.opening import Opening
+from hpfl.deployment.roll_call import RollCall
 from hpfl.deployment.settings import TimingSettings
 from hpfl.deployment.usual_seconds import Patience, UsualSeconds
 
@@ -222,3 +223,44 @@ def test_the_usual_seconds_are_the_lower_median_of_all_peaks_however_they_come()
         peaks[number] = max(seconds, before + 0.1 * (seconds - before))
         usual.add(number, seconds)
         assert usual.typical_s() == statistics.median_low(peaks.values())
+
+
+def test_whoever_had_nobody_to_compute_begins_anew_once_a_question():
+    book = Book()
+    roll = RollCall(book.kept, "sketch", limit_s=120.0)
+    roll.ask(0)
+    book.now_s = 10.0
+    assert roll.renew(0)
+    book.now_s = 20.0
+    assert not roll.renew(0)
+    roll.lacks(0)
+    roll.lacks(0)  # once a question
+    assert book.told == [("missed", 0)]
+    roll.restart()
+    assert roll.renew(0)
+
+
+def test_whoever_declines_what_it_has_announced_is_left_out_the_second_time_and_each_time_for_longer():
+    book, pauses = Book(), []
+    for _ in range(3):
+        while not book.is_left_out(0):
+            roll = RollCall(book.kept, "update", limit_s=120.0)
+            roll.ask(0)
+            roll.declined(0)
+        since_s = book.now_s
+        while not book.is_due(0):
+            book.now_s += 0.125
+        pauses.append(book.now_s - since_s)
+        book.probed(0)
+        book.answered(0, "sketch")  # which it does at once
+    assert pauses[0] < pauses[1] < pauses[2]
+
+
+def test_declining_is_forgotten_where_updates_come():
+    book = Book()
+    for _ in range(20):
+        for declines in (True, False, False, False, False):
+            roll = RollCall(book.kept, "update", limit_s=120.0)
+            roll.ask(0)
+            (roll.declined if declines else roll.heard)(0)
+    assert not book.is_left_out(0)

@@ -239,6 +239,19 @@ def test_who_cannot_compute_is_left_out_and_holds_nobody_up(certificates, ues, e
         assert nodes.record.num_participants == 4 - len(ues)
 
 
+def test_one_ue_alone_that_cannot_compute_ends_nothing_and_its_edge_waits_for_others(certificates):
+    timing = {"gather_s": 0.5, "compute_s": 1.0, "patience_s": 1.0}  # the cloud's patience is at an end many times
+    with Nodes(certificates, MANY, "network.edges=1", "network.ues_per_edge=4", tiny=True, timing=timing) as nodes:
+        nodes.start_cloud()
+        nodes.start_edge(0)
+        nodes.start_ue(0, learner=Overflowing(0, nodes.experiment, since=0))
+        began = later(4.0, lambda: [nodes.start_ue(ue) for ue in (1, 2)])
+        nodes.play(2)
+        began.join()
+        assert nodes.record.num_participants == 2
+        assert nodes.deployment.cloud.state_of(0) != "left out"
+
+
 def test_one_edge_that_cannot_compute_does_not_end_the_run_while_another_is_away(certificates):
     with Nodes(certificates, MANY, tiny=True, timing={"gather_s": 0.5}) as nodes:
         overflowing(nodes, (2, 3), since=0, norm=2e3)

@@ -4,6 +4,8 @@ import pytest
 from deployment_nodes import Nodes, Tiny, until
 from laggards import with_laggard
 
+from hpfl.deployment.status import Board
+
 NINE = ("training.rounds=100000", "network.edges=3", "network.ues_per_edge=3", "planning.max_edges=3")
 QUICKLY = {"gather_s": 0.5, "least_wait_s": 0.15}
 
@@ -24,6 +26,10 @@ def test_a_ue_that_does_not_deliver_is_left_out_after_two_rounds_and_its_edge_is
         # a busy machine may make its edge late as well, which then comes back
         nodes.play(2000, watch=lambda state, record: (record.num_participants, record.aggregated) != (8, (0, 1, 2)))
         assert nodes.record.num_participants == 8
+        edges = {f"edge-{edge}": edge for edge in range(3)}
+        shown = {row.node: row.state for row in Board(cloud, edges=edges, num_ues=9).rows()}
+        assert shown["ue-8"] == "left out"
+        assert "left out" not in {shown[f"ue-{ue}"] for ue in range(6)}
         before = len(laggard.asked)
         nodes.play(3)
         assert len(laggard.asked) == before  # it is not even asked
@@ -44,6 +50,32 @@ def test_a_ue_that_comes_and_goes_is_left_out_like_one_that_stays_and_is_mute(ce
         assert nodes.record.num_participants == 8
         assert nodes.record.aggregated == (0, 1, 2)
         assert not nodes.deployment.cloud._side.attendance.left_out()
+        laggard.stop()
+
+
+@pytest.mark.parametrize(("how", "why"), [("junk", "no sketch came"), ("declines", "declines to send it")])
+def test_a_ue_that_answers_and_gives_nothing_is_left_out_like_one_that_is_mute(certificates, lines, how, why):
+    with Nodes(certificates, *NINE, tiny=True, timing=QUICKLY) as nodes:
+        laggard = with_laggard(nodes, how)
+        attendance = nodes.edges[2].ues.side.attendance
+        nodes.play(100, watch=lambda state, record: 8 not in attendance.left_out())
+        assert 8 in attendance.left_out()
+        assert any(why in line["why"] for line in lines("child left out"))
+        # a busy machine may make others late as well, which then come back
+        nodes.play(2000, watch=lambda state, record: (record.num_participants, record.aggregated) != (8, (0, 1, 2)))
+        assert nodes.record.num_participants == 8
+        laggard.stop()
+
+
+def test_an_edge_that_says_again_and_again_that_ues_have_come_is_left_out(certificates, lines):
+    with Nodes(certificates, *NINE, tiny=True, timing=QUICKLY) as nodes:
+        laggard = with_laggard(nodes, "renews")
+        attendance = nodes.deployment.cloud._side.attendance
+        nodes.play(100, watch=lambda state, record: 2 not in attendance.left_out())
+        assert 2 in attendance.left_out()
+        assert "UEs had come" in lines("child left out")[0]["why"]
+        nodes.play(2000, watch=lambda state, record: record.aggregated != (0, 1))
+        assert nodes.deployment.cloud.state_of(2) == "left out"
         laggard.stop()
 
 

@@ -159,3 +159,24 @@ def test_a_section_that_nobody_uses_changes_no_fingerprint():
     config = hpfl.load("quickstart-paper")
     assert fingerprint(config) == fingerprint(hpfl.load("quickstart-paper", overrides=["hostile.attack=none"]))
     assert fingerprint(config) != fingerprint(hpfl.load("quickstart-paper", overrides=[*FLIP, "hostile.ues=0.2"]))
+
+
+def ends(*overrides):
+    return trained(simulation(*overrides)).params
+
+
+BOUNDED = ["training.edge_combine=adaptive-bound", "training.combine=adaptive-bound"]
+
+
+@pytest.mark.parametrize("more", [[], ["training.weighting=samples", "training.edge_rounds=2"]])
+def test_where_no_norm_exceeds_the_adaptive_bound_bits_are_those_without_it(more):
+    far = [f"training.{key}_options.ratio=1e6" for key in ("edge_combine", "combine")]
+    plain, bounded = ends(*FULL, *more), ends(*FULL, *more, *BOUNDED, *far)
+    assert torch.equal(plain, bounded)
+
+
+def test_the_adaptive_bound_holds_a_sign_flip_that_turns_the_mean_round():
+    flip = ["hostile.attack=sign-flip", "hostile.attack_options.ratio=30.0", "hostile.ues=[7]"]
+    clean = ends(*FULL)
+    lost, kept = ((ends(*FULL, *flip, *more) - clean).norm() for more in ([], BOUNDED))
+    assert kept < 0.1 * lost

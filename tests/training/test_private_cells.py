@@ -9,7 +9,7 @@ from scipy import stats
 
 from hpfl.rng import Streams
 from hpfl.training import private_cells
-from hpfl.training.private_cells import Cells, CellPrivacy, Quantile, planned_shares
+from hpfl.training.private_cells import CellPrivacy, Cells, Quantile, planned_shares
 
 NUMBERS = 40_000
 COUNTS = np.array([4, 2, 6])

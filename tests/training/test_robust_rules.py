@@ -240,3 +240,26 @@ def test_weights_by_samples_are_refused_where_a_rule_counts_every_update_once():
     said = refusal("training.weighting=samples", "training.edge_combine=median")
     assert 'training.edge_combine is "median"; it counts every update once, and training.weighting is "samples"' in said
     hpfl.load("quickstart-paper", overrides=["training.weighting=samples", "training.edge_combine=geometric-median"])
+
+
+def test_the_adaptive_bound_scales_an_outlier_down_leaves_out_who_is_far_beyond_and_remembers():
+    values = np.eye(7)[:5] * np.array([1.0, 1.0, 1.0, 8.0, 40.0])[:, None]
+    found = joined("adaptive-bound", values)
+    assert np.allclose(found.shares, [0.25, 0.25, 0.25, 0.25 * 4.0 / 8.0, 0.0])  # 4 times the median, and 16 times
+    assert np.allclose(found.direction.numpy(), found.shares @ values)
+    assert found.state["norms"] == [1.0, 1.0, 1.0, 4.0]
+    assert not found.is_mean
+    alone = joined("adaptive-bound", 100.0 * values[:1], state=found.state)  # of one nobody could tell, of five before
+    assert alone.shares.tolist() == [0.0]
+    assert joined("adaptive-bound", 100.0 * values[:1]).is_mean
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6), weighted=st.booleans())
+def test_within_the_adaptive_bound_there_is_the_mean_to_the_last_bit(seed, weighted):
+    values = drawn(seed)
+    weights = np.random.default_rng(seed).integers(1, 50, size=9) if weighted else None
+    found, mean = joined("adaptive-bound", values, weights, ratio=50.0), joined("mean", values, weights)
+    assert found.is_mean
+    assert torch.equal(found.direction, mean.direction)
+    assert np.array_equal(found.shares, mean.shares)

@@ -199,6 +199,10 @@ _REASONS: dict[str, Reason] = {
         _only(lambda c: c.hostile.on, 'hostile.attack is "none"'),
     ),
     **dict.fromkeys(
+        ("secure.bits", "secure.range", "secure.first_scale"),
+        _only(lambda c: c.secure.on, 'secure.aggregation is "none"'),
+    ),
+    **dict.fromkeys(
         [f"privacy.{name}" for name in PrivacyConfig.model_fields if name != "mechanism"],
         _only(lambda c: c.privacy.on, 'privacy.mechanism is "none"'),
     ),

@@ -76,6 +76,11 @@ def check_privacy(config: "Config") -> None:
             "the same updates would leave the cell again without the lost; life.sample_fraction and "
             "life.sample_count are free",
         ),
+        (
+            config.secure.on,
+            f'secure.aggregation is "{config.secure.aggregation}"',
+            "noise and whole numbers do not meet yet: give one of them",
+        ),
         (config.hostile.on, f'hostile.attack is "{config.hostile.attack}"', "the hostile would not clip"),
         (
             bool(privacy.budget_epsilon) and not privacy.noise_multiplier,

@@ -18,6 +18,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
+from hpfl.config.secure import SecureConfig
 from hpfl.config.whole import Config
 from hpfl.registry import Part, Registry
 
@@ -39,6 +40,7 @@ class Experiment:
     life: LifeConfig
     hostile: HostileConfig
     privacy: PrivacyConfig
+    secure: SecureConfig
     phi: float
     adaptation_lr: float
     written: Config = field(compare=False, repr=False)

@@ -19,6 +19,7 @@ from hpfl.config.sections import (
     PlanningConfig,
     TrainingConfig,
 )
+from hpfl.config.secure import SecureConfig, check_secure
 from hpfl.config.uplinks import AUTO, check_order, num_codecs
 from hpfl.data.partition import PARTITIONERS
 from hpfl.data.sources import DATASETS, is_registered
@@ -40,6 +41,7 @@ class Config(Section):
     life: LifeConfig = Field(default_factory=LifeConfig, description="what changes from round to round")
     hostile: HostileConfig = Field(default_factory=HostileConfig, description="who is hostile, in a simulation")
     privacy: PrivacyConfig = Field(default_factory=PrivacyConfig, description="what leaves a cell, and what that tells")
+    secure: SecureConfig = Field(default_factory=SecureConfig, description="what an edge may learn of its UEs")
     _shipped: dict[str, Any] = PrivateAttr(default_factory=dict)  # what the preset it began as says, by section.key
     _asked: frozenset[str] = PrivateAttr(default=frozenset())  # the keys of overrides
 
@@ -117,6 +119,7 @@ class Config(Section):
             )
         check_rules(self)
         check_hostile(self.hostile, self.network.ues_of_edges)
+        check_secure(self)
         _check_newcomers(self)
         check_privacy(self)
         return self

@@ -40,6 +40,7 @@ class Cloud:
         self._side.run = run
         self.hub, self.metrics = self._side.hub, self._side.metrics
         self.ue_names: Mapping[int, str] = self._ways.ue_names  # as their edges call them, by number
+        self.ues_out: Mapping[int, frozenset[int]] = self._ways.ues_out  # by edge
 
     @property
     def held(self) -> Mapping[int, Held]:
@@ -97,12 +98,14 @@ class Cloud:
         return self._ways.trusted(held)
 
     def _lose_patience(self, waited_s: float) -> None:
-        """Where those that are there have failed, the model is lost; who is not there may still come."""
-        if self._side.gathering.failed:
-            raise _diverged(self._side.gathering.tag)
+        """Where most edges say that the model is lost, it is; else whoever is not there may still come."""
+        gathering, seats = self._side.gathering, self._side.roster.values()
+        if gathering.most_failed(seats):
+            raise _diverged(gathering.tag)
         if self._gives_up:
             raise NobodyError(f"no edge had an update for {waited_s:.0f} s")
-        log("no edge has an update", level=logging.WARNING, waited_s=round(waited_s))
+        told = {"unusable_at": sorted(gathering.failed), "of": len(seats)} if gathering.failed else {}
+        log("no edge has an update", level=logging.WARNING, waited_s=round(waited_s), **told)
 
     def _all_ready(self) -> bool:
         """Whether all edges that are worth it have answered; those that were not sent the model are sent it."""

@@ -102,6 +102,11 @@ class Collecting:
         """This child's update will not come."""
         self._settle(number, False)
 
+    def declined(self, number: int) -> None:
+        """This child says that its update will not come."""
+        self._roll.declined(number)
+        self.give_up(number)
+
     def left(self, number: int) -> None:
         """This child has gone, with the update that was asked for."""
         future = self._answers.get(number)

@@ -101,6 +101,8 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
         raise SettingsError(
             f'privacy.mechanism is "{config.privacy.mechanism}"; nodes do not clip and noise yet: simulate it'
         )
+    if config.secure.on:
+        raise SettingsError(f'secure.aggregation is "{config.secure.aggregation}"; a deployed edge sums no masks yet')
     for name in ("trace", "write_trace"):
         if getattr(config.network, name):
             raise SettingsError(f"network.{name} is given; only a simulation is replayed from a trace or writes one")

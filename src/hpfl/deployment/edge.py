@@ -121,6 +121,7 @@ class Edge:
             took_s=max(sketch.took_s for sketch in sketches.values()),
             noise=numbers(noise),
             name=self.ues.other_names(sketches),
+            left_out=sorted(self.ues.side.attendance.left_out()),
         )
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:

@@ -51,8 +51,9 @@ class EdgeUes:
     ) -> dict[int, CheckedSketch]:
         """Send a model down and wait for the sketches of all (or `only` some) UEs that are there and not left out.
 
-        There are none where the model has diverged, so that no UE that is there computes anything usable on it. Where
-        nobody is there who could compute, whoever comes is waited for; `vacant` is told that it is so, or no longer so.
+        There are none where the model has diverged: most UEs of the roster say that they compute nothing usable on it.
+        Where nobody is there who could compute, or a few alone who say so, whoever comes is waited for; `vacant` is
+        told that it is so, or no longer so.
         """
         side, own = self.side, tag.by(self.side.name)
         gathering = side.gathering = Gathering(own)
@@ -88,9 +89,10 @@ class EdgeUes:
     def _is_vacant(self) -> bool:
         """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""
         side = self.side
-        if side.waited_for():
+        if side.waited_for() - side.gathering.failed:
             return side.opening.is_early()
-        side.hand_out([child for child in self.hub.children.values() if child.number not in side.gathering.held])
+        out = side.attendance.left_out() - side.gathering.held.keys()
+        side.hand_out([child for number, child in self.hub.children.items() if number in out])
         return True
 
     def _asked(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
@@ -114,9 +116,13 @@ class EdgeUes:
             return False
         heard = there & (gathering.held.keys() | gathering.failed)
         owing = there - heard
-        if not heard or (only is None and self.side.opening.is_early()):
+        if not heard or (only is None and (self.side.opening.is_early() or self._is_unproved(gathering))):
             return False
         return not owing or (bool(gathering.held) and self.side.sketches.is_over(owing, len(there)))
+
+    def _is_unproved(self, gathering: Gathering) -> bool:
+        """Whether a few UEs alone have answered, and say that they compute nothing usable: no word on the model."""
+        return not gathering.held and not gathering.most_failed(self.side.roster.values())
 
     async def collected(
         self,

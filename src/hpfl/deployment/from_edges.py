@@ -15,24 +15,26 @@ from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import NODE_NAME
-from hpfl.deployment.norm_bound import FAR, NormBound, scale_of
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, VectorSpec
+from hpfl.training.norm_bound import FAR, NormBound, scale_of
 
 
 class FromEdges:
     """The cloud's own ways with its children; `delivered` are this round's updates in the order of arrival.
 
     `coding` is the entry of the menu of codings that edges were ordered to send by; `ue_names` is what edges call UEs
-    that bear other names than numbers have it.
+    that bear other names than numbers have it, `ues_out` the UEs that each edge says it has left out.
     """
 
     children_are = "edges"
+    are_parents = True
 
     def __init__(self, experiment: SharedWork, ues_of: Sequence[Collection[int]]) -> None:
         self.delivered: dict[int, Delivered] = {}
         self.ue_names: dict[int, str] = {}
+        self.ues_out: dict[int, frozenset[int]] = {}
         self.coding = 0
         self._experiment = experiment
         self._ues_of = ues_of
@@ -71,6 +73,7 @@ class FromEdges:
             codings=len(work.foretold),
         )
         _note_names(self.ue_names, checked.ues.tolist(), sketch.name)
+        self.ues_out[child.number] = frozenset(sketch.left_out) & frozenset(self._ues_of[child.number])
         return checked
 
     def trusted(self, held: Mapping[int, Held]) -> dict[int, Held]:

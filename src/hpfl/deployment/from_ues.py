@@ -14,10 +14,10 @@ from hpfl.deployment.counted_samples import counted
 from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.norm_bound import NormBound, scale_of
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, Vector, VectorSpec
+from hpfl.training.norm_bound import NormBound, scale_of
 
 _NORM_OVER_SKETCH = 3.0
 """How many times its sketch an update may be; chance comes nowhere near it with sketches of sixteen numbers or more."""
@@ -28,6 +28,7 @@ class FromUes:
     """An edge's own ways with its children."""
 
     children_are = "UEs"
+    are_parents = False
 
     def __init__(self, experiment: SharedWork, num_ues: int) -> None:
         self.visitors: set[Child] = set()

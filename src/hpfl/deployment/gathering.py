@@ -1,7 +1,7 @@
 """Which children hold an update that counts: its sketch and the model it was computed on, by child."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -80,6 +80,13 @@ class Gathering:
         """Whether all these children compute nothing usable on the current model."""
         seated = set(numbers)  # a roster may be empty for a while, which says nothing of the model
         return bool(seated) and self.failed >= seated
+
+    def most_failed(self, seats: Collection[int]) -> bool:
+        """Whether nobody has anything, and of all seats more than half say that the current model allows of nothing.
+
+        A few who say so prove nothing: they may be all that is there just now, and lie. So may an empty roster be.
+        """
+        return not self.held and 2 * len(self.failed & set(seats)) > len(seats)
 
     def forget(self, number: int) -> None:
         """Nothing more is known of this child."""

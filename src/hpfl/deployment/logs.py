@@ -12,7 +12,7 @@ from hpfl.deployment.peer_text import plain
 
 LOGGER = logging.getLogger("hpfl.deployment")
 
-_PEER_FIELDS = ("child", "peer", "parent")
+_PEER_FIELDS = ("child", "peer", "parent", "ue", "edge")
 """Fields that name whose doing a line is; lines of one peer are held back where there are too many."""
 
 _held_back = HeldBack()
@@ -24,7 +24,7 @@ def log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
         return
     words = {name: plain(value) if isinstance(value, str) else value for name, value in fields.items()}
     peer = next((words[name] for name in _PEER_FIELDS if name in words), None)
-    told = {} if peer is None else _held_back.told(f"{event}/{peer}")
+    told = {} if peer is None and level < logging.WARNING else _held_back.told(f"{event}/{peer}")
     if told is not None:
         LOGGER.log(level, event, extra={"fields": {**words, **told}})
 

@@ -228,11 +228,11 @@ class ParentSide:
                 if child.may_repeat and self.gathering.holds(child.number, tag):  # the question and it have crossed
                     child.may_repeat -= 1
                     return
-                if child.number not in self.gathering.vacant:  # it has waited itself
-                    self.sketches.heard(child.number)
-                self.gathering.check(child.number, tag)
+                self._check_due(child, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
                     sketch = believed(self._ways.checked, child, frame.sketch, self.learnt)
+                if child.number not in self.gathering.vacant:  # it has waited itself
+                    self.sketches.heard(child.number)
                 self.gathering.take(child.number, Held(tag, sketch))
                 child.asked_again, child.model = False, model_of(tag) or child.model
             case "figures" if self.evaluating is not None:
@@ -245,21 +245,32 @@ class ParentSide:
             case _:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
 
+    def _check_due(self, child: Child, tag: Tag) -> None:
+        """Refuse a sketch that nobody waits for; one that is left out and answers too late does answer again."""
+        try:
+            self.gathering.check(child.number, tag)
+        except RefusedError as error:
+            if error.code == "stale" and self.attendance.is_left_out(child.number):
+                self.sketches.heard(child.number)
+            raise
+
     def _declined(self, child: Child, tag: Tag, code: str) -> None:
         """A child computes nothing usable on the model, has no update for an order, or has not got the model."""
+        number = child.number
         about_current = self.gathering.is_current(tag)
         if code in UNUSABLE and self.gathering.tag is not None:
             if about_current:  # of an older model it is no longer asked
-                self.gathering.give_up(child.number)
-        elif code == "late" and about_current:
-            self.sketches.renew(child.number)
-            child.handed_s = asyncio.get_running_loop().time()
-            self.gathering.expects(child.number)
-        elif self.collecting.awaits(tag, child.number):
-            self.collecting.give_up(child.number)
+                self.gathering.give_up(number)
+        elif code == "late" and about_current and number in self.gathering.vacant:
+            if self.sketches.renew(number):
+                child.handed_s = asyncio.get_running_loop().time()
+            self.gathering.expects(number)
+        elif self.collecting.awaits(tag, number):
+            self.collecting.declined(number)
             self._ways.declined(self, child)
-        elif code == "empty" and about_current:
-            self.gathering.lacks(child.number)
+        elif code == "empty" and about_current and self._ways.are_parents:
+            self.sketches.lacks(number)
+            self.gathering.lacks(number)
         elif child.asked_again and about_current:
             child.asked_again, child.model = False, b""
             self.hand_out([child])

@@ -15,6 +15,8 @@ class ParentWays(Protocol):
     """What a cloud and an edge do each in its own way; `admit`, `checked` and `accept` may refuse."""
 
     children_are: str
+    are_parents: bool
+    """Whether children have children of their own, who may be missing."""
 
     @property
     def update_spec(self) -> VectorSpec:

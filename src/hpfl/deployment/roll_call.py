@@ -24,6 +24,7 @@ class RollCall:
         self._factor = factor
         self._asked_s: dict[int, float] = {}
         self._gone: set[int] = set()
+        self._renewed: set[int] = set()
         self._num_heard = 0
         self._worth: int | None = None
         self._last_s = attendance.clock()
@@ -33,6 +34,7 @@ class RollCall:
         asked_s, attendance = self._asked_s, self._attendance
         self._asked_s = {one: at_s for one, at_s in asked_s.items() if attendance.is_left_out(one, self._question)}
         self._gone.clear()
+        self._renewed.clear()
         self._num_heard, self._last_s = 0, attendance.clock()
 
     def calls(self, number: int) -> bool:
@@ -50,9 +52,13 @@ class RollCall:
         """A child is asked; whoever is asked again has no more time for it."""
         self._asked_s.setdefault(number, self._attendance.clock())
 
-    def renew(self, number: int) -> None:
-        """A child that had nobody to compute for it begins only now."""
+    def renew(self, number: int) -> bool:
+        """A child that had nobody to compute for it begins only now; so it does once a question, and not for ever."""
+        if number in self._renewed:
+            return False
+        self._renewed.add(number)
         self._asked_s[number] = self._attendance.clock()
+        return True
 
     def heard(self, number: int) -> None:
         """A child has answered, in time or late."""
@@ -64,16 +70,34 @@ class RollCall:
             self._attendance.took(number, seconds, self._question, alone_s=alone_s)
             self._num_heard, self._last_s = self._num_heard + 1, now_s
 
+    def lacks(self, number: int) -> None:
+        """A child says that nobody is there to compute for it; where it had said that somebody had come, it is a miss.
+
+        Else one that says the one and the other in turns would be waited for every time, and never be left out.
+        """
+        if number in self._renewed:
+            self._gave_up(number, "it said that UEs had come, and then that none are there")
+
     def left(self, number: int) -> None:
         """A child has gone that was asked and had not answered: once a question that is a miss, also if it comes back.
 
         Else one that comes and goes would be waited for whenever it is there, and never be left out.
         """
+        self._gave_up(number, f"it left before its {self._question} came")
+
+    def declined(self, number: int) -> None:
+        """A child that was asked says that it has nothing: nobody waits, and yet it is a miss, for it was planned with.
+
+        Else one that announces much and delivers nothing would lead every plan.
+        """
+        self._gave_up(number, f"it had announced its {self._question} and declines to send it")
+
+    def _gave_up(self, number: int, why: str) -> None:
+        """A miss, once a question, at what others have waited for it in vain."""
         asked_s, now_s = self._asked_s.get(number), self._attendance.clock()
         if asked_s is not None and number not in self._gone:
             self._gone.add(number)
-            why, cost_s = f"it left before its {self._question} came", now_s - max(asked_s, self._last_s)
-            self._attendance.missed(number, why, self._question, cost_s=cost_s)
+            self._attendance.missed(number, why, self._question, cost_s=now_s - max(asked_s, self._last_s))
 
     def waits_s(self, number: int) -> float:
         """How long a child is waited for from when it is asked."""

@@ -108,13 +108,14 @@ class Board(Watcher):
     def _ue_rows(self) -> list[BoardRow]:
         """All UEs, under the names that their edges say."""
         round_of = {ue: held.tag.base_round for held in self._cloud.held.values() for ue in held.sketch.ues.tolist()}
-        return [self._ue_row(number, round_of.get(number)) for number in range(self._num_ues)]
+        out = frozenset[int]().union(*self._cloud.ues_out.values())
+        return [self._ue_row(number, round_of.get(number), is_out=number in out) for number in range(self._num_ues)]
 
-    def _ue_row(self, number: int, base_round: int | None) -> BoardRow:
+    def _ue_row(self, number: int, base_round: int | None, *, is_out: bool) -> BoardRow:
         planned_s, measured_s = self._seconds.get(f"ue {number}", (None, None))
         return BoardRow(
             node=self._cloud.ue_names.get(number) or default_name(number),
-            state="computing" if base_round is None else "ready",
+            state="left out" if is_out else "computing" if base_round is None else "ready",
             round=base_round,
             planned_s=planned_s,
             measured_s=measured_s,

@@ -79,7 +79,8 @@ def course_of(interval: Span, left: Left, gains: Gains, *, deadline_s: float, el
     phase_s = np.minimum(phase_s, cuts_s)
     edge_rate = rate_bps(plan.edge_bandwidth_hz, links.edge_power_w * (gains[1] / links.edge_noise_w_per_hz))
     edge_upload_s = _seconds(left.edge_bits, edge_rate, called & (left.edge_bits > 0))
-    empty = called & ~_anybody(left.heard | (sends & ~late & ~_fails(interval)), edge_of, called.size)
+    heard = np.bincount(edge_of[left.heard | (sends & ~late & ~_fails(interval))], minlength=called.size)
+    empty = called & (heard < (1 if interval.needs is None else interval.needs))
     starts_s = _starts_s(interval, phase_s, left.edge_bits, elapsed_s)
     settled_s = np.where(called, np.where(empty, phase_s, starts_s + edge_upload_s), np.inf)
     return Forecast(
@@ -157,12 +158,6 @@ def _first(ends_s: FloatArray, edge_of: IntArray, sends: BoolArray, heard: BoolA
     np.minimum.at(first_s, edge_of[sends], ends_s[sends])
     first_s[edge_of[heard]] = 0.0
     return np.where(np.isinf(first_s), 0.0, first_s)
-
-
-def _anybody(ues: BoolArray, edge_of: IntArray, K: int) -> BoolArray:
-    found = np.zeros(K, dtype=np.bool_)
-    found[edge_of[ues]] = True
-    return found
 
 
 def _fails(interval: Span) -> BoolArray:

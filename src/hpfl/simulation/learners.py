@@ -31,13 +31,15 @@ MODELS, MODEL_ROUNDS, CODING_NOISE = "held/models", "held/rounds", "held/coding_
 class Pending:
     """Every edge's update [K, P] and its squared norm, and what UEs keep and rules remember since it was computed.
 
-    `noise` [K, C] is what each coding of the menu is expected to add to it, where that is foretold.
+    `noise` [K, C] is what each coding of the menu is expected to add to it, where that is foretold. `num_scaled` UEs
+    scaled their update down when it was computed last.
     """
 
     update: torch.Tensor
     importance: FloatArray
     remembered: Remembered = field(default_factory=Remembered)
     noise: FloatArray | None = None
+    num_scaled: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +102,7 @@ class Learners:
             importance=importance,
             remembered=self._known(pending.remembered, numbers, who, result, again=again),
             noise=self._noise(pending, numbers, who, result, base_round),
+            num_scaled=pending.num_scaled + result.num_scaled,
         )
 
     def _noise(

@@ -6,18 +6,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hpfl.arrays import BoolArray
+from hpfl.arrays import BoolArray, IntArray
 from hpfl.assembly import (
     SampleCost,
     bits_on_air,
     edge_settings,
+    foretold_chains,
     make_radio,
     menu_on_air,
     torch_dtype,
     touched_samples,
 )
+from hpfl.cell_sums import cell_sum_of, sketch_sum_of
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.life import LifeConfig
+from hpfl.config.secure import least_members
 from hpfl.downlinks import broadcasting
 from hpfl.learning import Computes
 from hpfl.learning.sending import Sending
@@ -27,7 +30,6 @@ from hpfl.network.newcomers import drawn_newcomers
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
-from hpfl.planning.planners import PLANNERS
 from hpfl.private_runs import cell_privacy
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
@@ -41,7 +43,7 @@ from hpfl.training.clock import ClockSettings
 from hpfl.training.counted import Counted
 from hpfl.training.edge_round import EdgeSettings, check_room
 from hpfl.training.foretold import Foretold
-from hpfl.training.sketch import make_projection
+from hpfl.training.sketch import BITS_PER_FLOAT, make_projection
 from hpfl.training.step_coding import StepCoding
 
 _KEPT_SHARE = 0.25  # of the memory, for updates kept beside what computes them
@@ -73,6 +75,7 @@ def make_executor(
     bits = bits_on_air(config, sending)
     foretold = _foretold(config, sending, streams)
     newcomers = newcomers_of(config, fleet)
+    needs = needs_of(config, fleet, newcomers)
     training = fleet.num_ues if newcomers is None else int((~newcomers).sum())
     return SimulatedExecutor(
         fleet=fleet,
@@ -104,7 +107,7 @@ def make_executor(
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
-        life=_life(config.life, fleet, streams, trace=trace, record=record, newcomers=newcomers),
+        life=_life(config.life, fleet, streams, trace=trace, record=record, newcomers=newcomers, needs=needs),
         mishaps=Mishaps(
             ue_failure=config.life.ue_failure, edge_failure=config.life.edge_failure, idle_s=config.life.idle_s
         ),
@@ -112,7 +115,16 @@ def make_executor(
         sketching=_sketching(config, sending, streams, cohort.device, foretold),
         downlink=broadcasting(config, sending, fleet.cpu_hz, coding),
         newcomers=newcomers,
+        needs=needs,
     )
+
+
+def needs_of(config: Experiment, fleet: Fleet, newcomers: BoolArray | None) -> IntArray | None:
+    """How many UEs each edge needs of those that train, [K], where it opens a sum of theirs alone; None: one."""
+    if not config.secure.on:
+        return None
+    training = fleet.edge_of_ue if newcomers is None else fleet.edge_of_ue[~newcomers]
+    return least_members(np.bincount(training, minlength=fleet.num_edges))
 
 
 def newcomers_of(config: Experiment, fleet: Fleet) -> BoolArray | None:
@@ -132,7 +144,9 @@ def _edge_settings(config: Experiment, sending: Sending, fleet: Fleet, hostility
 
     Where UEs are hostile the mean is given all updates as well, for these are crafted beside each other.
     """
-    settings = edge_settings(config, memory_gb=_KEPT_SHARE * config.learning.memory_gb)
+    settings = edge_settings(
+        config, memory_gb=_KEPT_SHARE * config.learning.memory_gb, cell=cell_sum_of(config, sending)
+    )
     settings = replace(settings, private=cell_privacy(config, sending))
     if hostility is not None and hostility.of_ues.any():
         settings = replace(settings, combine=config.part("training.edge_combine"))
@@ -143,7 +157,7 @@ def _edge_settings(config: Experiment, sending: Sending, fleet: Fleet, hostility
 
 def _foretold(config: Experiment, sending: Sending, streams: Streams) -> Foretold | None:
     """What foretells the noise of codings, where there are any and the planner asks."""
-    if not sending.codings or not PLANNERS.part(config.planning.planner).traits["codings"]:
+    if not foretold_chains(config, sending):
         return None
     return Foretold(sending.codings, sending.travelling, streams, config.network.backhaul)
 
@@ -154,6 +168,7 @@ def _sketching(
     if not config.planning.sketches:
         return None
     numbers, width = sending.spec.num_parameters, config.planning.sketch_size
+    cell = sketch_sum_of(config, width, config.secure.range)
     return Sketching(
         projection=make_projection(numbers, streams, width=width).to(device),
         more_floats=0 if foretold is None else len(foretold.chains),
@@ -161,6 +176,7 @@ def _sketching(
         backhaul=config.network.backhaul,
         importance=config.planning.importance == "sketch",
         spectrum=config.network.spectrum,
+        ue_bits=BITS_PER_FLOAT if cell is None else cell.bits,
     )
 
 
@@ -192,6 +208,7 @@ def _life(
     trace: Trace,
     record: Recorder | None,
     newcomers: BoolArray | None = None,
+    needs: IntArray | None = None,
 ) -> Life | None:
     traced = trace.of(AVAILABLE)
     if not life.on and traced is None:
@@ -207,4 +224,5 @@ def _life(
         edge_death=life.edge_death,
         record=record,
         newcomers=newcomers,
+        needs=needs,
     )

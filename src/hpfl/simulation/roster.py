@@ -29,6 +29,7 @@ class Roster:
     `starts` marks edges that begin an edge round now, `touched` those that go on with fewer UEs than they had, `idle`
     those that have nobody, `dropped` those that lost their update with the last of their UEs or by dying. `under` is
     the edge that each UE of the fleet is under, whether it takes part or not, and `NOBODY` where it is not there.
+    Where an edge needs several UEs, one that has fewer has nobody; `num_below` counts those.
     """
 
     members: IntArray
@@ -40,6 +41,7 @@ class Roster:
     num_lost: int
     memory: ClockMemory
     under: IntArray
+    num_below: int = 0
 
 
 def everyone(fleet: Fleet, state: TrainState, newcomers: BoolArray | None = None) -> Roster:
@@ -63,7 +65,7 @@ def everyone(fleet: Fleet, state: TrainState, newcomers: BoolArray | None = None
 class Life:
     """What changes from round to round; each part may be absent. Everything it remembers is in the clock's memory.
 
-    `newcomers` never train (None: everybody does).
+    `newcomers` never train (None: everybody does). An edge with fewer UEs than it `needs` (None: one) has no update.
     """
 
     fleet: Fleet
@@ -74,6 +76,7 @@ class Life:
     edge_death: float = 0.0
     record: Recorder | None = None
     newcomers: BoolArray | None = None
+    needs: IntArray | None = None
 
     def roster(self, state: TrainState, delivered: BoolArray) -> Roster:
         """Move the network to this round, take leave of those who left, and fill the edge rounds that start."""
@@ -89,12 +92,14 @@ class Life:
         touched = _edges(serves[gone], starts.size)
         serves[gone] = -1
         dead = struck(self.streams.at("edge death", state.round), starts.size, self.edge_death) & ~starts
-        dropped = ~starts & (dead | ~_edges(serves[serves >= 0], starts.size))
+        few = ~starts & ~self._enough(serves)
+        dropped = few | dead
         serves[(serves >= 0) & dropped[serves]] = -1
         starts |= dropped
         able = available & holds_newest(state, edge_of_ue)
         self._enlist(serves, able & (serves < 0) & starts[edge_of_ue], edge_of_ue, state.round)
-        filled = _edges(serves[serves >= 0], starts.size)
+        filled = self._enough(serves)
+        serves[(serves >= 0) & ~filled[serves]] = -1
         members, edge_of = sorted_by_edge(serves)
         return Roster(
             members=members,
@@ -106,7 +111,13 @@ class Life:
             num_lost=int(gone.sum()),
             memory={**state.clock, **walked, **seen, SERVES: serves},
             under=np.where(available, edge_of_ue, NOBODY),
+            num_below=0 if self.needs is None else int((few | ~filled).sum()),
         )
+
+    def _enough(self, serves: IntArray) -> BoolArray:
+        """The edges that have as many UEs as they need."""
+        counts = np.bincount(serves[serves >= 0], minlength=self.fleet.num_edges)
+        return np.asarray(counts >= (1 if self.needs is None else self.needs))
 
     def _serving(self, state: TrainState) -> IntArray:
         serves = state.clock.get(SERVES)

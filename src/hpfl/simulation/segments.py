@@ -74,6 +74,7 @@ def played(interval: Span, left: Left, settings: ClockSettings, memory: ClockMem
         transmit_j=transmit_j(interval.plan.ue_power_w, tally.air_s),
         marks=_marks(interval, start, tally, elapsed_s),
         memory=memory,
+        below=None if interval.needs is None else firing.settled & course.empty,
     )
 
 

@@ -30,7 +30,7 @@ class Spent:
 class Sketching:
     """The run's one projection, the bandwidth (Hz) sketches share, and whether importance is taken from them.
 
-    `more_floats` go with every sketch: the variances of a menu of codings.
+    `more_floats` go with every sketch: the variances of a menu of codings. A UE sends a number in `ue_bits`.
     """
 
     projection: Projection
@@ -39,6 +39,7 @@ class Sketching:
     importance: bool = False
     spectrum: Spectrum = "fixed"
     more_floats: int = 0
+    ue_bits: int = BITS_PER_FLOAT
 
     def sketches(self, updates: torch.Tensor) -> FloatArray:
         """Sketches [K, d] of the edges' updates [K, P]."""
@@ -47,15 +48,16 @@ class Sketching:
     def spent(self, links: Links, starts: BoolArray, cpu_hz: FloatArray) -> Spent:
         """Time, bits and energy until the sketches of the edge rounds that start are at the cloud, best bandwidth."""
         bits = float((self.projection.width + self.more_floats) * BITS_PER_FLOAT)
+        own_bits = bits + float(self.projection.width * (self.ue_bits - BITS_PER_FLOAT))
         sends = starts[links.edge_of_ue]
         if not sends.any():
             return Spent(seconds=0.0, bits=0.0, joules=np.zeros(sends.size))
         edge_bits = np.where(starts, bits if self.backhaul else 0.0, 0.0)
-        allocation = allocate(self._round_of(links, np.where(sends, bits, 0.0), edge_bits), starts)
+        allocation = allocate(self._round_of(links, np.where(sends, own_bits, 0.0), edge_bits), starts)
         air_j = transmit_j(allocation.ue_power_w, np.where(sends, allocation.upload_s, 0.0))
         return Spent(
             seconds=allocation.round_latency_s,
-            bits=float(sends.sum() * bits + edge_bits.sum()),
+            bits=float(sends.sum() * own_bits + edge_bits.sum()),
             joules=np.where(sends, compute_j(links.compute_s, cpu_hz) + air_j, 0.0),
         )
 

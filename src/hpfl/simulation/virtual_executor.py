@@ -43,7 +43,7 @@ class SimulatedExecutor:
 
     `life` is None for a network in which nothing changes but the fading; `loses_ues` says whether UEs can be left out
     of an edge round they have begun. Without a `downlink`, broadcasts take no time. `newcomers` never train (None:
-    everybody does).
+    everybody does). An edge with fewer UEs than it `needs` [K] (None: one) has no update.
     """
 
     fleet: Fleet
@@ -59,6 +59,7 @@ class SimulatedExecutor:
     sketching: Sketching | None = None
     downlink: Broadcasting | None = None
     newcomers: BoolArray | None = None
+    needs: IntArray | None = None
 
     def observe(self, state: TrainState) -> Observation:
         """The network lives on to this round; edges that start compute their updates; fading is drawn anew."""
@@ -83,6 +84,8 @@ class SimulatedExecutor:
             dropped=None if self.life is None else roster.dropped,
             base_round=None if self.life is None else base_round,
             num_lost=roster.num_lost,
+            num_below=roster.num_below,
+            num_scaled=pending.num_scaled,
             kept=pending.remembered.rows,
             edge_rules=pending.remembered.rules,
             places=places,
@@ -147,6 +150,7 @@ class SimulatedExecutor:
             dropped=progress.dropped,
             fresh=progress.dropped | ~active,
             num_lost=int(progress.lost.sum()),
+            num_below=0 if progress.below is None else int(progress.below.sum()),
             phases=phases,
             kept=sent.remembered.rows,
             edge_rules=sent.remembered.rules,
@@ -245,6 +249,7 @@ class SimulatedExecutor:
             ue_fails=struck(at("failure/ue", state.round), self.fleet.num_ues, chances.ue_failure)[links.members],
             edge_fails=struck(at("failure/edge", state.round), self.fleet.num_edges, chances.edge_failure),
             gains=partial(self._gains, state, began_s=began_s, members=links.members, places=places),
+            needs=self.needs,
         )
 
     @cached_property

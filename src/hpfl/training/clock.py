@@ -42,7 +42,8 @@ class Span:
 
     `must` are the edges at the staleness bound; `ue_fails` and `edge_fails` are the uploads that will be found spoilt
     when they are complete; `gains` gives the channel of the n-th coherence block from the plan on, of the participating
-    UEs' links and of all backhauls; `whole_edge_bits` is an update's full size.
+    UEs' links and of all backhauls; `whole_edge_bits` is an update's full size. An edge that hears fewer UEs than it
+    `needs` (None: one) has no update.
     """
 
     links: Links
@@ -53,6 +54,7 @@ class Span:
     ue_fails: BoolArray | None = None
     edge_fails: BoolArray | None = None
     gains: Callable[[int], Gains] | None = None
+    needs: IntArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,8 @@ class Marks:
 class Progress:
     """What happened until the cloud aggregated: who arrived, how long it took, what each UE spent.
 
-    `lost` UEs were left out of their edge's update; `dropped` edges lost theirs altogether.
+    `lost` UEs were left out of their edge's update; `dropped` edges lost theirs altogether, those `below` because they
+    heard fewer UEs than they need (None: they need no more than one).
     """
 
     arrived: BoolArray
@@ -86,6 +89,7 @@ class Progress:
     transmit_j: FloatArray
     marks: Marks
     memory: ClockMemory
+    below: BoolArray | None = None
 
 
 class Clock(Protocol):

@@ -39,12 +39,14 @@ class Contribution:
 class Combined:
     """The step direction [P] in float64, each contribution's share in it in the order given, and the rule's new state.
 
-    Shares add up to 1 at most; an update that the rule leaves out has share 0.
+    Shares add up to 1 at most; an update that the rule leaves out has share 0. Where `is_mean`, the rule has changed
+    nothing: a simulated edge then computes the mean as it does without a rule, so that bits are the same.
     """
 
     direction: torch.Tensor
     shares: FloatArray
     state: RuleState = field(default_factory=dict)
+    is_mean: bool = False
 
 
 class Combine(Protocol):
@@ -68,6 +70,7 @@ COMBINES: Registry[Combine] = Registry(
         "geometric-median": f"{_HERE}.rules.geometric_median:geometric_median",
         "centred-clipping": f"{_HERE}.rules.centred_clipping:centred_clipping",
         "norm-bounding": f"{_HERE}.rules.norm_bounding:norm_bounding",
+        "adaptive-bound": f"{_HERE}.rules.adaptive_bound:adaptive_bound",
     },
     called=("contributions", "state"),
 )
@@ -96,7 +99,7 @@ def combined(rule: Combine, contributions: Sequence[Contribution], state: RuleSt
     _check(found, contributions, getattr(rule, "func", rule))
     shares = np.empty(order.size)
     shares[order] = found.shares
-    return Combined(found.direction, shares, found.state)
+    return Combined(found.direction, shares, found.state, found.is_mean)
 
 
 def _check(found: Combined, contributions: Sequence[Contribution], rule: Any) -> None:

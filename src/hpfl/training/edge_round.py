@@ -10,8 +10,10 @@ import torch
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning import CohortUpdates, Computes, Kept
 from hpfl.learning.coding import UNCODED, Coding
+from hpfl.learning.masking.cell_sum import CellSum
 from hpfl.rng import Streams
 from hpfl.training.combine import Combine, CombineError, Contribution, RuleState, combined
+from hpfl.training.masked_sum import MaskedRound
 from hpfl.training.private_cells import CellPrivacy, Cells
 
 _MOST_EDGE_ROUNDS = 1 << 20  # room for edge rounds inside the key of a cloud round's draws
@@ -23,7 +25,8 @@ class EdgeSettings:
     """The constants of an edge round (paper, section 3.2).
 
     `combine` joins the UEs' updates; None is their mean, added up one by one. Another rule is given all updates of an
-    edge at once, which may take `memory_gb` of memory. `private` clips updates and noises their mean (None: neither).
+    edge at once, which may take `memory_gb` of memory. `cell` is what UEs add up under masks instead, in whole numbers
+    (None: their updates come one by one). `private` clips updates and noises their mean (None: neither).
     """
 
     outer_lr: float
@@ -32,14 +35,15 @@ class EdgeSettings:
     combine: Combine | None = None
     memory_gb: float = 4.0
     private: CellPrivacy | None = None
+    cell: CellSum | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Participants:
     """UEs that compute under edges 0..E-1, in the order of these, with what they keep and their edges' rules remember.
 
-    `rules` has a state for each edge; none stands for empty ones. `numbers` [E] are what the edges are called
-    elsewhere (None: the same).
+    `rules` has a state for each edge; none stands for empty ones. `numbers` are those of the edges in the run (None:
+    these).
     """
 
     ues: IntArray
@@ -66,12 +70,19 @@ class Participants:
             numbers=None if self.numbers is None else self.numbers[first:end],
         )
 
+    def some(self, at: IntArray) -> "Participants":
+        """Those in some places, under edges that keep their numbers here."""
+        return replace(
+            self, ues=self.ues[at], edge_of=self.edge_of[at], weights=self.weights[at], kept=self.kept.rows(at)
+        )
+
 
 @dataclass(frozen=True)
 class EdgeResult:
     """Updates `u_k` [E, P] of the edges that computed, their squared norms, and what is kept and remembered now.
 
-    `noise` [E, C] is what each chain of codecs that was asked of would add to an edge's mean.
+    `noise` [E, C] is what each chain of codecs that was asked of would add to an edge's mean; `num_scaled` UEs have
+    scaled their update down to the range that masks allow.
     """
 
     update: torch.Tensor
@@ -79,6 +90,7 @@ class EdgeResult:
     kept: Kept = field(default_factory=Kept)
     rules: Sequence[RuleState] = ()
     noise: FloatArray | None = None
+    num_scaled: int = 0
 
 
 def draw_key(base_round: int, edge_round: int) -> int:
@@ -112,11 +124,13 @@ def edge_updates(
     Where UEs upload by a `coding`, it is that of what arrives of them.
     """
     total: torch.Tensor | None = None
-    start, noise = params, None
+    start, noise, num_scaled = params, None, 0
     for edge_round in range(settings.edge_rounds):
         asking = _Asking(cohort, streams, draw_key(base_round, edge_round), coding)
         if settings.private is not None:
             result = _privately(asking, start, who, settings.private)
+        elif settings.cell is not None and (coding.asks or not settings.cell.coded):
+            result = _under_masks(asking, start, who, settings)
         elif settings.combine is None:
             result = _added_up(asking, start, who)
         else:
@@ -125,10 +139,11 @@ def edge_updates(
             return result
         total = result.update if total is None else total + result.update
         noise = result.noise if noise is None or result.noise is None else noise + result.noise
+        num_scaled += result.num_scaled
         start = params - settings.outer_lr * total
         who = replace(who, kept=result.kept, rules=result.rules)
     assert total is not None
-    return EdgeResult(total, squared_norms(total), who.kept, who.rules, noise)
+    return EdgeResult(total, squared_norms(total), who.kept, who.rules, noise, num_scaled)
 
 
 def squared_norms(updates: torch.Tensor) -> FloatArray:
@@ -185,6 +200,7 @@ def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settin
     most = most_kept(settings, num_parameters=start.shape[-1], bytes_each=start.element_size())
     check_room(settings, counts, num_parameters=start.shape[-1], bytes_each=start.element_size())
     updates, rules, kept, noise = [], [], who.kept.unwritten(), list[FloatArray]()
+    as_mean: list[bool] = []
     for first, end in _stretches(counts, min(most, _MOST_ROWS)):
         some = who.of_edges(first, end)
         own = asking.updates(start[first:end] if start.ndim == 2 else start, some, keep_per_ue=True)
@@ -195,9 +211,28 @@ def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settin
             came = _contributions(some, own.per_ue, edge)
             joined = combined(settings.combine, came, some.rules[edge] if some.rules else {})
             updates.append(joined.direction.to(start.dtype))
+            as_mean.append(joined.is_mean)
             rules.append(joined.state)
     stacked = torch.stack(updates)
+    if any(as_mean):  # sums of rows are rounded otherwise than rows that are summed as they are computed
+        stacked[as_mean] = asking.updates(start, who).update[as_mean]
     return EdgeResult(stacked, squared_norms(stacked), kept, rules, np.concatenate(noise) if noise else None)
+
+
+def _under_masks(asking: _Asking, start: torch.Tensor, who: Participants, settings: EdgeSettings) -> EdgeResult:
+    """The means from the exact sums of the words that UEs send, who code their updates as their cell has agreed."""
+    assert settings.cell is not None
+    plain = replace(asking, coding=UNCODED)
+    fits = most_kept(settings, num_parameters=start.shape[-1], bytes_each=start.element_size())
+
+    def updates(some: Participants) -> CohortUpdates:
+        own = start[: some.num_edges] if start.ndim == 2 else start
+        return plain.updates(own, some, keep_per_ue=True)
+
+    cells = MaskedRound(settings.cell, asking.streams, asking.key, max(min(fits, _MOST_ROWS), 1))
+    found = cells.means(updates, who, start)
+    importance = squared_norms(found.update)
+    return EdgeResult(found.update, importance, found.kept, found.rules, num_scaled=found.num_scaled)
 
 
 def _contributions(who: Participants, per_ue: torch.Tensor, edge: int) -> list[Contribution]:

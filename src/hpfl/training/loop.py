@@ -208,5 +208,7 @@ def _record(
         downlink_bits=heard.bits,
         downlink_j=heard.downlink_j,
         num_missed=heard.num_missed,
+        cells_below_threshold=observation.num_below + outcome.num_below,
+        num_scaled_down=observation.num_scaled,
         **more,
     )

@@ -26,9 +26,10 @@ class RoundRecord:
     signal. `compute_s`, `access_s` and `backhaul_s` are what the edge that arrived last spent in each phase. Where a
     broadcast takes time, `latency_s` ends with its `broadcast_s` seconds, in which `downlink_bits` were on the air and
     `downlink_j` were spent by servers and UEs (the UEs' part is in `energy_j` too); `num_missed` UEs did not receive
-    it. `epsilon` is what the run has told of any one UE so far (None: nothing is private, or nothing is promised).
-    `evaluation` has the columns of the run's metrics, which are attributes too: `record.meta_loss`. `phases` goes
-    to `timeline.jsonl`, `scene` to `scenes.jsonl`.
+    it. Where edges learn sums alone, `cells_below_threshold` had too few UEs to open one, and `num_scaled_down` UEs had
+    an update beyond `secure.range`. `epsilon` is what the run has told of any one UE so far (None: nothing is private,
+    or nothing is promised). `evaluation` has the columns of the run's metrics, which are attributes too:
+    `record.meta_loss`. `phases` goes to `timeline.jsonl`, `scene` to `scenes.jsonl`.
     """
 
     round: int
@@ -60,6 +61,8 @@ class RoundRecord:
     downlink_bits: float = 0.0
     downlink_j: float = 0.0
     num_missed: int = 0
+    cells_below_threshold: int = 0
+    num_scaled_down: int = 0
     step_scale: float = 1.0
     noise_scale: float | None = None
     epsilon: float | None = None
@@ -86,7 +89,19 @@ class RoundRecord:
 _APART = frozenset({"evaluation", "shares", "phases", "scene"})
 _OWN = frozenset(entry.name for entry in fields(RoundRecord)) - _APART
 """What every line of `rounds.jsonl` has, whatever is measured."""
-LATER = frozenset({"compute_s", "access_s", "backhaul_s", "broadcast_s", "downlink_bits", "downlink_j", "num_missed"})
+LATER = frozenset(
+    {
+        "compute_s",
+        "access_s",
+        "backhaul_s",
+        "broadcast_s",
+        "downlink_bits",
+        "downlink_j",
+        "num_missed",
+        "cells_below_threshold",
+        "num_scaled_down",
+    }
+)
 """What a record of earlier versions lacks."""
 _OF_UES = frozenset({"ue", "edge", "samples", "labels", "hostile"})
 """What a line of `ues.csv` has besides."""

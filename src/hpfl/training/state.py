@@ -91,6 +91,7 @@ class Observation:
     the planner may choose from (None: nothing).
     `active` marks the edges that have an update to send (None: all). The others have no UEs; `dropped` marks those
     that lost their update since the last round, and `base_round` is what every edge holds now (None: as in the state).
+    `num_below` edges had fewer UEs than they need, and `num_scaled` UEs scaled their update down to what masks allow.
     `kept` and `edge_rules` are those of the state once the edges have computed (None: as in the state).
     Where a broadcast takes time, `downlink` is what is known of it and `under` the edge that each UE is under, -1
     where it is not there. `places` are for those who watch (None: not known). `releases` [N] counts the noisy sums
@@ -111,6 +112,8 @@ class Observation:
     dropped: BoolArray | None = None
     base_round: IntArray | None = None
     num_lost: int = 0
+    num_below: int = 0
+    num_scaled: int = 0
     kept: Mapping[str, torch.Tensor] | None = None
     edge_rules: Memory | None = None
     downlink: Downlink | None = None
@@ -124,7 +127,8 @@ class Outcome:
     """Step 3 of a round: which updates reached the cloud, how long it took, and what it cost.
 
     Where UEs were lost on the way, `pending`, `importance`, `kept` and `edge_rules` are those of the UEs that are left.
-    `dropped` edges lost their update; `fresh` ones receive the new model though nothing of theirs was aggregated.
+    `dropped` edges lost their update, `num_below` of them because they heard fewer UEs than they need; `fresh` ones
+    receive the new model though nothing of theirs was aggregated.
     """
 
     arrivals: tuple[EdgeUpdate, ...]
@@ -137,6 +141,7 @@ class Outcome:
     dropped: BoolArray | None = None
     fresh: BoolArray | None = None
     num_lost: int = 0
+    num_below: int = 0
     phases: Phases | None = None
     kept: Mapping[str, torch.Tensor] | None = None
     edge_rules: Memory | None = None

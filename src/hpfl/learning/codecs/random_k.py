@@ -35,20 +35,27 @@ class RandomK(UplinkStep):
 
     def encode(self, numbers: Tensor, kept: Tensor, draws: Draws) -> tuple[Tensor, Side, Tensor]:
         """Scaled values of numbers [u, n] and the seed of their places."""
-        seed, n = draws.uniform(1).mul(1 << _WORD).long(), numbers.shape[1]
-        _, size = self._stretches(n, numbers.device)
-        return numbers.gather(1, self._places(seed, n)) * size, {"seed": seed}, kept
+        seed, n = self.seeds(draws), numbers.shape[1]
+        return numbers.gather(1, self.places_of(seed, n)) * self.sizes(n, numbers.device), {"seed": seed}, kept
 
     def decode(self, numbers: Tensor, side: Side, n: int) -> Tensor:
         """The values in their places, 0 elsewhere."""
-        return numbers.new_zeros(len(numbers), n).scatter_(1, self._places(side["seed"], n), numbers)
+        return numbers.new_zeros(len(numbers), n).scatter_(1, self.places_of(side["seed"], n), numbers)
 
     def variance(self, numbers: Tensor) -> Tensor:
         """`sum_j (length_j - 1) x_j^2`, [u]."""
         _, size = self._stretches(numbers.shape[1], numbers.device)
         return (numbers.double().square() * (size.repeat_interleave(size) - 1)).sum(1)
 
-    def _places(self, seed: Tensor, n: int) -> Tensor:
+    def seeds(self, draws: Draws) -> Tensor:
+        """A seed for each member, [u, 1]."""
+        return draws.uniform(1).mul(1 << _WORD).long()
+
+    def sizes(self, n: int, device: torch.device) -> Tensor:
+        """Lengths [k] of the stretches: what a value is multiplied by."""
+        return self._stretches(n, device)[1]
+
+    def places_of(self, seed: Tensor, n: int) -> Tensor:
         """A place in each stretch, [u, k], for seeds [u, 1]; whole numbers alone, so that every device agrees."""
         first, size = self._stretches(n, seed.device)
         word = _mixed(_mixed(seed) + torch.arange(len(first), device=seed.device))

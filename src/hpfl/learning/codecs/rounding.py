@@ -53,6 +53,11 @@ class Rounding(UplinkStep):
         """`sum_j (M / L)^2 f_j (1 - f_j)`, [u]."""
         return self._levels.variance(numbers)
 
+    @property
+    def num_levels(self) -> int:
+        """Levels of a number."""
+        return self._levels.count
+
     @cached_property
     def _levels(self) -> Levels:
         return Levels(4 if self.bits == 2 else 2**self.bits - 1, self.bucket)

@@ -55,6 +55,11 @@ class Ternary(UplinkStep):
         """`sum_j M |x_j| - x_j^2`, [u]."""
         return self._levels.variance(numbers)
 
+    @property
+    def num_levels(self) -> int:
+        """Levels of a number."""
+        return self._levels.count
+
     @cached_property
     def _levels(self) -> Levels:
         return Levels(3, self.bucket)

@@ -31,7 +31,7 @@ def of_finite(rule: Rule[P]) -> Rule[P]:
         found = rule([contributions[at] for at in sound], state, *args, **kwargs)
         shares = np.zeros(len(contributions))
         shares[sound] = found.shares
-        return Combined(found.direction, shares, found.state)
+        return Combined(found.direction, shares, found.state, found.is_mean and len(sound) == len(contributions))
 
     return guarded
 

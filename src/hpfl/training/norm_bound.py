@@ -1,13 +1,14 @@
 """How large an update may be beside those of others: a multiple of a running median of norms, of one parent's children.
 
 What is above the bound is scaled down to it, so that an honest outlier still counts, but no one turns a mean round.
-What is far above it is left out: no honest update is there. The bound is set on sketches, before anything is sent, and
-each update is scaled as its sketch was: sketches are linear, so that what was announced can be checked all the way up.
+What is far above it is left out: no honest update is there. In a deployment the bound is set on sketches, before
+anything is sent, and each update is scaled as its sketch was: sketches are linear, so that what was announced can be
+checked all the way up. In a simulation it is the combine rule `adaptive-bound`.
 """
 
 import statistics
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -22,9 +23,14 @@ FAR = 4.0
 class NormBound:
     """The bound of one parent: `ratio` times the median; 0: there is none."""
 
-    def __init__(self, ratio: float) -> None:
+    def __init__(self, ratio: float, accepted: Iterable[float] = ()) -> None:
         self._ratio = ratio
-        self._accepted: deque[float] = deque(maxlen=_REMEMBERED)
+        self._accepted = deque(accepted, maxlen=_REMEMBERED)
+
+    @property
+    def remembered(self) -> list[float]:
+        """The norms that the running median is over, the oldest first."""
+        return list(self._accepted)
 
     def accepted(self, norm: float) -> None:
         """One more update has counted."""

@@ -1,0 +1,1 @@
+"""Sums under masks: updates as whole numbers, so that masks that cancel leave the exact sum of a cell."""

@@ -1,0 +1,32 @@
+"""Secure aggregation in a cell: an edge learns the sum of what its UEs send, and nothing else of any of them.
+
+Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS 2017, in the form that
+withstands an edge that lies (figure 4, with the consistency check). No clock, no socket, no file: messages are bytes.
+"""
+
+from hpfl.secrecy.collector import Collector
+from hpfl.secrecy.errors import SecrecyError, TooFewError, WrongMaskError
+from hpfl.secrecy.identity import CertificateTrust, CertifiedMember, Identity, Trust
+from hpfl.secrecy.links import Links
+from hpfl.secrecy.member import Member
+from hpfl.secrecy.session import LARGEST_CELL, Instance, Session
+from hpfl.secrecy.words import packed, packed_bytes, unpacked
+
+__all__ = [
+    "LARGEST_CELL",
+    "CertificateTrust",
+    "CertifiedMember",
+    "Collector",
+    "Identity",
+    "Instance",
+    "Links",
+    "Member",
+    "SecrecyError",
+    "Session",
+    "TooFewError",
+    "Trust",
+    "WrongMaskError",
+    "packed",
+    "packed_bytes",
+    "unpacked",
+]

@@ -1,0 +1,183 @@
+"""The edge's side of a session: carries messages between members and learns, of each sum, the sum.
+
+What it is told by members it checks for form, and what they reveal against what they had promised: a sum is right to
+the last integer, or the session ends with an error that says why. It keeps no member's masked words, only their sum.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hpfl.secrecy.errors import SecrecyError, TooFewError
+from hpfl.secrecy.identity import Trust
+from hpfl.secrecy.masks import Words, word_type
+from hpfl.secrecy.messages import (
+    LARGEST_NUMBER,
+    MASK,
+    SELF,
+    TAG_BYTES,
+    SignedAdvert,
+    parcel_bytes,
+    read_advert,
+    read_revealed,
+)
+from hpfl.secrecy.parcels import check_print
+from hpfl.secrecy.session import Instance, Session
+from hpfl.secrecy.unmasking import Revealed, unmask
+from hpfl.secrecy.words import WordArray, checked
+
+
+@dataclass
+class _Sum:
+    """What an edge has of one sum."""
+
+    instance: Instance
+    total: Words
+    senders: set[int] = field(default_factory=set)
+    survivors: list[int] | None = None
+    votes: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    voters: list[int] | None = None
+    revealed: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    result: WordArray | None = None
+
+
+class Collector:
+    """An edge in one session. Each `add_*` takes what one member has sent, and what is asked for next ends a step.
+
+    With a `trust` adverts are checked as members will check them, so that one bad advert is left out here and does
+    not stop all of them.
+    """
+
+    def __init__(self, session: Session, trust: Trust | None = None) -> None:
+        self._session, self._trust = session, trust
+        self._adverts: dict[int, bytes] = {}
+        self._names: dict[int, str] = {}
+        self._numbers: list[int] = []
+        self._parcels: dict[int, dict[int, bytes]] = {}
+        self._members: list[int] = []
+        self._sums = {one.name: _Sum(one, np.zeros(one.length, word_type(one.bits))) for one in session.instances}
+
+    def add_advert(self, number: int, data: bytes) -> None:
+        """Round 0: a member's public keys."""
+        if self._numbers or number in self._adverts or not 0 <= number <= LARGEST_NUMBER:
+            raise SecrecyError(f"the advert of member {number} is not due: late, or its second one", [number])
+        if len(self._adverts) == self._session.slots:
+            raise SecrecyError(f"member {number} is one more than the {self._session.slots} slots of this cell")
+        self._check(number, read_advert(self._session, number, data))
+        self._adverts[number] = data
+
+    def adverts(self) -> dict[int, bytes]:
+        """All adverts, for all of their members; nobody else is in the session from now on."""
+        if not self._numbers:
+            self._enough("sent keys", len(self._adverts))
+            self._numbers = sorted(self._adverts)
+        return dict(self._adverts)
+
+    def add_shares(self, number: int, shares: Mapping[int, bytes]) -> None:
+        """Round 1: a member's parcels for all others."""
+        if number not in self._numbers or self._members or number in self._parcels:
+            raise SecrecyError(f"the shares of member {number} are not due", [number])
+        if set(shares) != set(self._numbers) - {number}:
+            raise SecrecyError(f"the shares of member {number} are not for exactly the others", [number])
+        for parcel in shares.values():
+            if len(parcel) != parcel_bytes(self._session):
+                wanted = parcel_bytes(self._session)
+                raise SecrecyError(f"a parcel of member {number} has {len(parcel)} bytes; wanted {wanted}", [number])
+        self._parcels[number] = dict(shares)
+
+    def members(self) -> list[int]:
+        """Those who have sent shares; masks are made among these from now on."""
+        if not self._members:
+            self._enough("sent shares", len(self._parcels))
+            self._members = sorted(self._parcels)
+        return list(self._members)
+
+    def shares_for(self, number: int) -> dict[int, bytes]:
+        """The parcels for one of the members."""
+        if number not in self.members():
+            raise SecrecyError(f"member {number} has sent no shares and gets none")
+        return {sender: self._parcels[sender][number] for sender in self._members if sender != number}
+
+    def add_masked(self, instance: str, number: int, words: WordArray) -> None:
+        """Round 2: a member's masked words of a sum."""
+        one = self._sum(instance)
+        if number not in self._members or one.survivors is not None or number in one.senders:
+            raise SecrecyError(f"{instance}: the masked words of member {number} are not due", [number])
+        checked(words, one.instance)
+        one.total += words.astype(one.total.dtype)
+        one.senders.add(number)
+
+    def survivors(self, instance: str) -> list[int]:
+        """Those whose words are summed, for all of them; nobody else's are from now on."""
+        one = self._sum(instance)
+        if one.survivors is None:
+            self._enough(f"sent masked words of {instance}", len(one.senders))
+            one.survivors = sorted(one.senders)
+        return list(one.survivors)
+
+    def add_votes(self, instance: str, number: int, tags: Mapping[int, bytes]) -> None:
+        """Round 3: a survivor's tags for all other survivors."""
+        one = self._sum(instance)
+        if number not in (one.survivors or ()) or one.voters is not None or number in one.votes:
+            raise SecrecyError(f"{instance}: the tags of member {number} are not due", [number])
+        if set(tags) != set(one.survivors or ()) - {number} or any(len(tag) != TAG_BYTES for tag in tags.values()):
+            raise SecrecyError(f"{instance}: wanted a tag of member {number} for each other survivor", [number])
+        one.votes[number] = dict(tags)
+
+    def voters(self, instance: str) -> list[int]:
+        """Those who have vouched for the survivors; nobody else reveals anything from now on."""
+        one = self._sum(instance)
+        if one.voters is None:
+            self._enough(f"vouched for the survivors of {instance}", len(one.votes))
+            one.voters = sorted(one.votes)
+        return list(one.voters)
+
+    def votes_for(self, instance: str, number: int) -> dict[int, bytes]:
+        """The tags for one of those who have sent theirs."""
+        one, voters = self._sum(instance), self.voters(instance)
+        if number not in voters:
+            raise SecrecyError(f"{instance}: member {number} has vouched for nothing and is told nothing")
+        return {voter: one.votes[voter][number] for voter in voters if voter != number}
+
+    def add_revealed(self, instance: str, number: int, data: bytes) -> None:
+        """Round 4: what a survivor reveals, if each share is the one that it was given."""
+        one = self._sum(instance)
+        if number not in (one.voters or ()) or number in one.revealed or one.result is not None:
+            raise SecrecyError(f"{instance}: shares revealed by member {number} are not due", [number])
+        kinds = {owner: SELF if owner in one.senders else MASK for owner in self._members}
+        shares = read_revealed(number, data, kinds)
+        at = 2 * self._session.instances.index(one.instance)
+        for owner, share in shares.items():
+            if owner != number:
+                parcel = self._parcels[owner][number]
+                check_print(self._session, (owner, number), at + kinds[owner], share, parcel)
+        one.revealed[number] = shares
+
+    def sum(self, instance: str) -> WordArray:
+        """The sum of the survivors' words, modulo `2**bits`."""
+        one = self._sum(instance)
+        if one.result is None:
+            self._enough(f"revealed shares of {instance}", len(one.revealed))
+            places = {number: place + 1 for place, number in enumerate(self._numbers)}
+            shares = {places[number]: shares for number, shares in one.revealed.items()}
+            adverts = {number: read_advert(self._session, number, self._adverts[number]).advert for number in places}
+            found = Revealed(self._session, one.instance, adverts, shares)
+            one.result = unmask(found, one.total, one.senders, set(self._members) - one.senders)
+        return one.result.copy()
+
+    def _check(self, number: int, signed: SignedAdvert) -> None:
+        if self._trust is None:
+            return
+        text = signed.advert.signed_text()
+        name = self._trust.check(number, signed.certificate, text, signed.signature)
+        if name in self._names.values():
+            raise SecrecyError(f"member {number} shows a certificate of {name[:80]!r}, as another does", [number])
+        self._names[number] = name
+
+    def _enough(self, step: str, found: int) -> None:
+        if found < self._session.threshold:
+            raise TooFewError(step, found, self._session.threshold)
+
+    def _sum(self, instance: str) -> _Sum:
+        return self._sums[self._session.instance(instance).name]

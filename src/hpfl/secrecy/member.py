@@ -1,0 +1,229 @@
+"""A member of a session, a UE: figure 4 of Bonawitz et al. 2017, with tags instead of signatures on survivors.
+
+A member keeps to it, whatever its edge says: it masks one vector per sum, it vouches for one list of survivors, and
+it reveals of each other member either its share of the self mask's seed or its share of the mask key's, never both.
+"""
+
+import hashlib
+import hmac
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hpfl.secrecy.errors import SecrecyError
+from hpfl.secrecy.identity import Identity, Trust
+from hpfl.secrecy.keys import (
+    Channel,
+    channel,
+    commitment,
+    mask_key,
+    pair_masks,
+    public_bytes,
+    self_mask,
+)
+from hpfl.secrecy.links import Links
+from hpfl.secrecy.masks import Words, add_masks, word_type
+from hpfl.secrecy.messages import (
+    LARGEST_NUMBER,
+    MASK,
+    SELF,
+    Advert,
+    SignedAdvert,
+    adverts_digest,
+    read_advert,
+    revealed,
+    vouched_text,
+)
+from hpfl.secrecy.parcels import make_parcels, open_parcel, shares_of
+from hpfl.secrecy.session import Instance, Session
+from hpfl.secrecy.shamir import new_secret
+from hpfl.secrecy.words import WordArray, checked
+
+
+@dataclass
+class _Sum:
+    """What a member has for one sum: its two secrets, the mask when it is made, what it has sent and said."""
+
+    instance: Instance
+    self_seed: int = field(default_factory=new_secret, repr=False)
+    mask_seed: int = field(default_factory=new_secret, repr=False)
+    mask: Words | None = field(default=None, repr=False)
+    sent: tuple[bytes, WordArray] | None = field(default=None, repr=False)
+    survivors: frozenset[int] | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    def seeds(self) -> tuple[int, int]:
+        """Both secrets, in the order of their kinds."""
+        return self.self_seed, self.mask_seed
+
+
+class Member:
+    """A UE in one session; it is forgotten afterwards, and its keys with it.
+
+    `links` may be kept from session to session for as long as a UE is attached; without them it makes new ones.
+    """
+
+    def __init__(self, session: Session, identity: Identity, trust: Trust, links: Links | None = None) -> None:
+        if not 0 <= identity.number <= LARGEST_NUMBER:
+            raise SecrecyError(f"a member has the number {identity.number}; wanted 0 to {LARGEST_NUMBER}")
+        self._session, self._identity, self._trust = session, identity, trust
+        self._links = Links() if links is None else links
+        self._sums = {one.name: _Sum(one) for one in session.instances}
+        self._advert = self._signed_advert()
+        self._adverts: dict[int, Advert] = {}
+        self._adverts_digest = b""
+        self._channels: dict[int, Channel] = {}
+        self._held: dict[int, list[bytes]] = {}
+        self._members: frozenset[int] = frozenset()
+
+    @property
+    def number(self) -> int:
+        """The member's number."""
+        return self._identity.number
+
+    @property
+    def unopened(self) -> frozenset[int]:
+        """Members whose shares could not be opened: garbage of theirs or of the edge's; none of theirs is revealed."""
+        return self._members - self._held.keys()
+
+    def advert(self) -> bytes:
+        """Round 0: public keys; that of the channel is signed with the certificate's key."""
+        return self._advert
+
+    def shares(self, adverts: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Round 1: check the adverts of all; encrypted shares of the secrets of all sums, to each other member."""
+        if self._adverts:
+            raise SecrecyError("the adverts of this session are known already")
+        if adverts.get(self.number) != self._advert:
+            raise SecrecyError("this member's own advert is not among those that came")
+        self._check_count("adverts", adverts)
+        read = {number: self._believed(number, data) for number, data in adverts.items()}
+        names = [name for _, name in read.values()]
+        if len(set(names)) < len(names):
+            raise SecrecyError("two members show certificates of one name")
+        self._adverts = {number: advert for number, (advert, _) in read.items()}
+        self._adverts_digest = adverts_digest(self._session, adverts)
+        self._channels = {other: self._channel(other) for other in self._adverts if other != self.number}
+        secrets = [seed for one in self._sums.values() for seed in one.seeds()]
+        shares = shares_of(self._session, secrets, sorted(self._adverts))
+        self._held = {self.number: shares[self.number]}
+        return make_parcels(self._session, self.number, shares, self._channels, self._adverts_digest)
+
+    def receive(self, shares: Mapping[int, bytes]) -> None:
+        """Round 2 begins: those who have sent shares are the ones that masks are made with."""
+        if self._members or not self._adverts:
+            raise SecrecyError("shares came before the adverts, or for a second time")
+        members = frozenset(shares) | {self.number}
+        if self.number in shares or not members <= self._adverts.keys():
+            raise SecrecyError("shares came from others than the members who have sent adverts")
+        self._check_count("shares", members)
+        opened = {sender: self._opened(sender, parcel) for sender, parcel in shares.items()}
+        self._held |= {sender: found for sender, found in opened.items() if found is not None}
+        self._members = members
+
+    def prepare(self, instance: str) -> None:
+        """Make the mask of a sum ahead of time; may run in a thread of its own."""
+        self._mask(self._sum(instance))
+
+    def masked(self, instance: str, words: WordArray) -> WordArray:
+        """Round 2: words plus the self mask plus or minus a mask with each other member, modulo `2**bits`."""
+        one = self._sum(instance)
+        checked(words, one.instance)
+        digest = hashlib.sha256(np.ascontiguousarray(words, dtype="<u8").tobytes()).digest()
+        with one.lock:
+            if one.sent is None:
+                total = self._mask(one) + words.astype(word_type(one.instance.bits))
+                one.sent = digest, total.astype(np.uint64) & np.uint64(2**one.instance.bits - 1)
+                one.mask = None
+            elif one.sent[0] != digest:
+                raise SecrecyError(f"{instance}: other words were masked already; two would show their difference")
+            return one.sent[1].copy()
+
+    def vote(self, instance: str, survivors: Collection[int]) -> dict[int, bytes]:
+        """Round 3: for each other survivor a tag on the list of survivors, by a key of the two alone."""
+        one, told = self._sum(instance), frozenset(survivors)
+        if len(told) < len(survivors) or not told <= self._members:
+            raise SecrecyError(f"{instance}: survivors came who sent no shares, or came twice")
+        if self.number not in told or one.sent is None:
+            raise SecrecyError(f"{instance}: this member has masked no words that were summed, and vouches for nothing")
+        self._check_count("survivors", told)
+        if one.survivors not in (None, told):
+            raise SecrecyError(f"{instance}: another list of survivors came before; the edge tells two stories")
+        one.survivors = told
+        text = self._text(one, told)
+        return {other: _tag(self._channels[other].vouch, text) for other in told if other != self.number}
+
+    def reveal(self, instance: str, tags: Mapping[int, bytes]) -> bytes:
+        """Round 4: shares of survivors' self masks and of the others' mask keys, if the threshold vouches for them."""
+        one = self._sum(instance)
+        if one.survivors is None:
+            raise SecrecyError(f"{instance}: this member has vouched for no survivors yet")
+        if not tags.keys() <= one.survivors - {self.number}:
+            raise SecrecyError(f"{instance}: tags came from others than the survivors")
+        text = self._text(one, one.survivors)
+        right = [hmac.compare_digest(_tag(self._channels[other].verify, text), tag) for other, tag in tags.items()]
+        if 1 + sum(right) < self._session.threshold:
+            found = f"{1 + sum(right)} members (with this one) vouch for the survivors it knows"
+            raise SecrecyError(f"{instance}: {found}; wanted {self._session.threshold}: nothing is revealed")
+        at = 2 * self._session.instances.index(one.instance)
+        kinds = {owner: SELF if owner in one.survivors else MASK for owner in self._held}
+        return revealed({owner: (kind, self._held[owner][at + kind]) for owner, kind in kinds.items()})
+
+    def _signed_advert(self) -> bytes:
+        digest, number = self._session.digest, self.number
+        keys = [public_bytes(mask_key(digest, name, number, one.mask_seed)) for name, one in self._sums.items()]
+        promises = [commitment(digest, name, number, one.self_seed) for name, one in self._sums.items()]
+        advert = Advert(number, self._links.public, tuple(keys), tuple(promises))
+        signature = self._links.signature(self._identity, advert.signed_text())
+        return SignedAdvert(advert, signature, self._identity.certificate).encoded()
+
+    def _believed(self, number: int, data: bytes) -> tuple[Advert, str]:
+        """A member's advert, and its name as its certificate proves it."""
+        signed = read_advert(self._session, number, data)
+        text = signed.advert.signed_text()
+        return signed.advert, self._trust.check(number, signed.certificate, text, signed.signature)
+
+    def _channel(self, other: int) -> Channel:
+        secret = self._links.agreed(self._adverts[other].channel, other)
+        return channel(self._session.digest, secret, (self.number, other), self._adverts_digest)
+
+    def _opened(self, sender: int, parcel: bytes) -> list[bytes] | None:
+        ends, link = (sender, self.number), self._channels[sender]
+        return open_parcel(self._session, ends, parcel, link, self._adverts_digest)
+
+    def _mask(self, one: _Sum) -> Words:
+        """The whole mask of a sum, made once."""
+        if not self._members:
+            raise SecrecyError(f"{one.instance.name}: masks are made when the shares of the others are there")
+        with one.lock:
+            if one.sent is not None:
+                raise SecrecyError(f"{one.instance.name}: words were masked already")
+            if one.mask is None:
+                one.mask = self._made_mask(one)
+            return one.mask
+
+    def _made_mask(self, one: _Sum) -> Words:
+        digest, name, at = self._session.digest, one.instance.name, self._session.instances.index(one.instance)
+        own = mask_key(digest, name, self.number, one.mask_seed)
+        others = {other: self._adverts[other].masks[at] for other in self._members if other != self.number}
+        plus, minus = pair_masks(digest, name, self.number, own, others)
+        total = np.zeros(one.instance.length, word_type(one.instance.bits))
+        add_masks(total, [*plus, self_mask(digest, name, self.number, one.self_seed)], minus)
+        return total
+
+    def _text(self, one: _Sum, survivors: Collection[int]) -> bytes:
+        return vouched_text(self._session, one.instance.name, self._adverts_digest, self._members, survivors)
+
+    def _sum(self, instance: str) -> _Sum:
+        return self._sums[self._session.instance(instance).name]
+
+    def _check_count(self, what: str, of: Collection[int]) -> None:
+        least, most = self._session.threshold, self._session.slots
+        if not least <= len(of) <= most:
+            raise SecrecyError(f"{what} of {len(of)} members came; wanted {least} to {most}")
+
+
+def _tag(key: bytes, text: bytes) -> bytes:
+    return hmac.digest(key, text, "sha256")

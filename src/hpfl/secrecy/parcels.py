@@ -1,0 +1,51 @@
+"""Parcels: one member's shares of all its secrets, sealed for one other, with prints that the edge can read."""
+
+from collections.abc import Mapping, Sequence
+
+from hpfl.secrecy.errors import SecrecyError
+from hpfl.secrecy.keys import Channel, opened, sealed, secret_bytes
+from hpfl.secrecy.messages import share_print, split_parcel
+from hpfl.secrecy.session import Session
+from hpfl.secrecy.shamir import FIELD, SHARE_BYTES, shared
+
+
+def shares_of(session: Session, secrets: Sequence[int], holders: Sequence[int]) -> dict[int, list[bytes]]:
+    """For each holder a share of each secret; a holder's point is its place among the holders, from 1."""
+    columns = [shared(secret, len(holders), session.threshold) for secret in secrets]
+    return {holder: [secret_bytes(column[place]) for column in columns] for place, holder in enumerate(holders)}
+
+
+def make_parcels(
+    session: Session, owner: int, shares: Mapping[int, list[bytes]], channels: Mapping[int, Channel], bound: bytes
+) -> dict[int, bytes]:
+    """A parcel for each other holder, which opens only for a member that was told the same adverts (`bound`)."""
+    parcels = {}
+    for holder, link in channels.items():
+        prints = b"".join(_prints(session, owner, holder, shares[holder]))
+        parcels[holder] = prints + sealed(link.seal, b"".join(shares[holder]), bound + prints)
+    return parcels
+
+
+def open_parcel(
+    session: Session, ends: tuple[int, int], parcel: bytes, link: Channel, bound: bytes
+) -> list[bytes] | None:
+    """The shares from an owner for a holder (`ends`); None where they are not what was sealed, or not as printed."""
+    prints, cipher = split_parcel(session, ends[0], parcel)
+    plain = opened(link.open, cipher, bound + b"".join(prints))
+    if plain is None:
+        return None
+    given = [plain[at : at + SHARE_BYTES] for at in range(0, len(plain), SHARE_BYTES)]
+    if any(int.from_bytes(share, "little") >= FIELD for share in given):
+        return None
+    return given if _prints(session, *ends, given) == prints else None
+
+
+def check_print(session: Session, ends: tuple[int, int], place: int, share: bytes, parcel: bytes) -> None:
+    """Refuse a share that a holder reveals if it is not the one its owner has printed on the parcel for it."""
+    prints, _ = split_parcel(session, ends[0], parcel)
+    if share_print(session.digest, *ends, place, share) != prints[place]:
+        raise SecrecyError(f"member {ends[1]} has revealed another share of {ends[0]} than it was given", [ends[1]])
+
+
+def _prints(session: Session, owner: int, holder: int, given: list[bytes]) -> list[bytes]:
+    return [share_print(session.digest, owner, holder, place, share) for place, share in enumerate(given)]

@@ -1,0 +1,72 @@
+"""From the sum of masked words to the sum: secrets put together from shares, checked, and their masks taken away."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from hpfl.secrecy.errors import WrongMaskError
+from hpfl.secrecy.keys import commitment, mask_key, pair_masks, public_bytes, self_mask
+from hpfl.secrecy.masks import Words, add_masks
+from hpfl.secrecy.messages import Advert
+from hpfl.secrecy.session import Instance, Session
+from hpfl.secrecy.shamir import coefficients, combined
+from hpfl.secrecy.words import WordArray
+
+Coefficients = Callable[[tuple[int, ...]], list[int]]
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """What is known of a sum's secrets: adverts of all members, and for each revealer's point its shares by owner."""
+
+    session: Session
+    instance: Instance
+    adverts: Mapping[int, Advert]
+    shares: Mapping[int, Mapping[int, bytes]]
+
+    @property
+    def place(self) -> int:
+        """Which of the session's sums it is."""
+        return self.session.instances.index(self.instance)
+
+
+def unmask(known: Revealed, total: Words, survivors: Collection[int], dropped: Collection[int]) -> WordArray:
+    """The sum: self masks of survivors are taken away, and pair masks that wait for those who have dropped out."""
+    digest, name = known.session.digest, known.instance.name
+    at_points = cache(coefficients)
+    seeds = {owner: _secret(known, owner, at_points) for owner in sorted({*survivors, *dropped})}
+    _check(known, seeds, survivors)
+    words = total.copy()
+    add_masks(words, [], [self_mask(digest, name, owner, seeds[owner]) for owner in survivors])
+    public = {number: known.adverts[number].masks[known.place] for number in survivors}
+    for owner in dropped:
+        key = mask_key(digest, name, owner, seeds[owner])
+        add_masks(words, *pair_masks(digest, name, owner, key, public))
+    return words.astype(np.uint64) & np.uint64(2**known.instance.bits - 1)
+
+
+def _secret(known: Revealed, owner: int, at_points: Coefficients) -> int:
+    """The secret of an owner from the first t shares that were revealed of it."""
+    points = sorted(point for point, shares in known.shares.items() if owner in shares)[: known.session.threshold]
+    if len(points) < known.session.threshold:
+        found = f"{len(points)} shares of the secret of member {owner} could be opened"
+        raise WrongMaskError(f"{found}; wanted {known.session.threshold}", [owner])
+    shares = [int.from_bytes(known.shares[point][owner], "little") for point in points]
+    return combined(at_points(tuple(points)), shares)
+
+
+def _check(known: Revealed, seeds: Mapping[int, int], survivors: Collection[int]) -> None:
+    """Secrets must be those promised in the adverts: a hash of the self mask's seed, the public key of the masks."""
+    digest, name, wrong = known.session.digest, known.instance.name, []
+    for owner, seed in seeds.items():
+        advert = known.adverts[owner]
+        if owner in survivors:
+            is_right = commitment(digest, name, owner, seed) == advert.promises[known.place]
+        else:
+            is_right = public_bytes(mask_key(digest, name, owner, seed)) == advert.masks[known.place]
+        if not is_right:
+            wrong.append(owner)
+    if wrong:
+        raise WrongMaskError(f"{name}: the shares of members {wrong} do not give what these had promised", wrong)
