@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from hpfl.arrays import BoolArray
+from hpfl.arrays import BoolArray, IntArray
 from hpfl.deployment.audit import Aggregated, Uploaded
 from hpfl.deployment.books import Books
 from hpfl.deployment.bridge import LoopThread
@@ -112,6 +112,7 @@ class DeployedExecutor:
             dropped=rebased,
             base_round=base_round,
             places=self.links.places,
+            releases=self._releases(),
         )
         return seen if self.downlink is None else self._from_above(state, seen, self.downlink)
 
@@ -154,6 +155,7 @@ class DeployedExecutor:
         self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale, ue_bytes=ue_bytes))
         self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
+            releases=self._released_by(chosen, held, came),
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
             uplink_bits=upload_bits(self.links, came, plan.coding),
@@ -162,6 +164,21 @@ class DeployedExecutor:
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
             phases=stretches(self._times(state, observation, plan, measured_s), held, set(orders), came),
         )
+
+    def _releases(self) -> IntArray | None:
+        """What has left the cells since this was asked last, by UE; None: they are not private."""
+        config = self.links.config
+        return self.cloud.releases.taken(config.network.num_ues) if config.privacy.on else None
+
+    def _released_by(
+        self, chosen: list[int], held: Mapping[int, Held], came: Mapping[int, Delivered]
+    ) -> IntArray | None:
+        """The same of orders: the update of the UEs that were announced is no other release than their sketch."""
+        for edge in chosen:
+            announced = set(held[edge].sketch.ues.tolist())
+            if edge not in came or set(came[edge].ues) != announced:
+                self.cloud.releases.ordered(announced)
+        return self._releases()
 
     def _times(self, state: TrainState, observation: Observation, plan: Plan, measured_s: float) -> RoundTimes:
         links, paced = observation.links, self.settings.paced
