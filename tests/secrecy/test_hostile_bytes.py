@@ -32,6 +32,7 @@ def spoilt(how, whole):
     return bytes(data[: how[1]]) + how[2]
 
 
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")  # odd certificates
 @FUZZ
 @given(how=SPOILT)
 def test_an_advert_of_any_bytes_is_refused_unless_it_is_signed(people, how):

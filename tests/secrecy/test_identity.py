@@ -129,6 +129,14 @@ def test_what_is_no_certificate_is_refused(authority, certificate):
         trust_in(authority).check(0, certificate, TEXT, b"x")
 
 
+def test_a_certificate_signed_in_an_unknown_way_is_refused(authority):
+    ecdsa_sha256 = bytes.fromhex("06082a8648ce3d040302")
+    der = member_with(authority, "ue-7").certificate
+    assert der.count(ecdsa_sha256) == 2
+    with refused(match="not issued by an authority"):
+        trust_in(authority).check(0, der.replace(ecdsa_sha256, ecdsa_sha256[:-1] + b"\x09"), TEXT, b"x")
+
+
 def certificate_of(authority, *, key, names, extensions=True):
     """A certificate of the authority's with what it would not write itself."""
     true = x509.load_der_x509_certificate(member_with(authority, "ue-7").certificate)
