@@ -139,7 +139,9 @@ class FromEdges:
         present, squared = self._present(held, delivered.ues), delivered.squared_norm
         room = check.coding_room(squared, self.coding, held.sketch.noise, hops=2)
         if present < 1.0:
-            room += (1.0 - present) * self._missing_norm(held, squared) + self._noise_norm(len(delivered.ues))
+            room += (1.0 - present) * self._missing_norm(held, squared) + _noise_norm(
+                self._experiment, len(delivered.ues)
+            )
         room += 0.0 if self._experiment.secure is None else self._experiment.secure.room
         announced = held.sketch.values / present if present < 1.0 else held.sketch.values
         check.check(delivered.update, announced, squared_norm=squared, room=room / present)
@@ -148,14 +150,6 @@ class FromEdges:
         """The share of the announced mean that has been delivered."""
         weight = {ue: self._experiment.weight(n) for ue, n in _samples(held).items()}
         return sum(weight[ue] for ue in ues) / sum(weight.values()) if len(ues) < len(weight) else 1.0
-
-    def _noise_norm(self, count: int) -> float:
-        """How far the noise of a mean of so many UEs may be off that of its sketch, where UEs have gone in between."""
-        private = self._experiment.private
-        if private is None:
-            return 0.0
-        numbers = self._experiment.updates.num_travelling
-        return _FAR_NOISE * private.noise_multiplier * private.clip_norm / count * float(np.sqrt(numbers))
 
     def _missing_norm(self, held: Held, squared: float) -> float:
         """How large the sketches of UEs may be that have announced and not delivered, beside a mean that has come."""
@@ -202,3 +196,12 @@ def _note_names(known: dict[int, str], ues: Sequence[int], names: Sequence[str])
         known.pop(ue, None)
     if len(names) == len(ues):
         known.update({ue: name for ue, name in zip(ues, names, strict=True) if NODE_NAME.fullmatch(name)})
+
+
+def _noise_norm(work: SharedWork, count: int) -> float:
+    """How far the noise of a mean of so many UEs may be off that of its sketch, where UEs have gone in between."""
+    private = work.private
+    if private is None:
+        return 0.0
+    usual = private.noise_multiplier * private.clip_norm / count * float(np.sqrt(work.updates.num_travelling))
+    return _FAR_NOISE * usual

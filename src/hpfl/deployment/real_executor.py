@@ -149,13 +149,14 @@ class DeployedExecutor:
         began = time.perf_counter()
         within_s = deadline_s(self.settings, plan.round_latency_s, steps=2)
         came = self.loop.run(self.cloud.execute(orders, within_s, coding=plan.coding))
+        self.cloud.releases.ordered({edge: held[edge] for edge in chosen}, came)
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
         scale, rounds = self.settings.time_scale, self.links.config.training.edge_rounds
         ue_bytes = self.updates.ue_spec(plan.coding).nbytes * rounds
         self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale, ue_bytes=ue_bytes))
         self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
-            releases=self._released_by(chosen, held, came),
+            releases=self._releases(),
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
             uplink_bits=upload_bits(self.links, came, plan.coding),
@@ -169,16 +170,6 @@ class DeployedExecutor:
         """What has left the cells since this was asked last, by UE; None: they are not private."""
         config = self.links.config
         return self.cloud.releases.taken(config.network.num_ues) if config.privacy.on else None
-
-    def _released_by(
-        self, chosen: list[int], held: Mapping[int, Held], came: Mapping[int, Delivered]
-    ) -> IntArray | None:
-        """The same of orders: the update of the UEs that were announced is no other release than their sketch."""
-        for edge in chosen:
-            announced = set(held[edge].sketch.ues.tolist())
-            if edge not in came or set(came[edge].ues) != announced:
-                self.cloud.releases.ordered(announced)
-        return self._releases()
 
     def _times(self, state: TrainState, observation: Observation, plan: Plan, measured_s: float) -> RoundTimes:
         links, paced = observation.links, self.settings.paced

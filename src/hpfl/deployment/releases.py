@@ -2,12 +2,13 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hpfl.arrays import IntArray
+from hpfl.deployment.deliveries import Delivered, Held
 
 
 class Releases:
@@ -25,9 +26,12 @@ class Releases:
             self._last[edge] = mark
             self._count.update(frozenset(sketch.ue) & frozenset(self._ues_of[edge]))
 
-    def ordered(self, ues: Collection[int]) -> None:
-        """An update was asked for of which it is not known that it is the one that was announced."""
-        self._count.update(ues)
+    def ordered(self, asked: Mapping[int, Held], came: Mapping[int, Delivered]) -> None:
+        """Updates were asked for. One of the UEs that were announced is no other release than their sketch."""
+        for edge, held in asked.items():
+            announced = set(held.sketch.ues.tolist())
+            if edge not in came or set(came[edge].ues) != announced:
+                self._count.update(announced)
 
     def taken(self, num_ues: int) -> IntArray:
         """Releases [N] since this was asked last."""

@@ -18,6 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.deployment.settings import SettingsError
 
 KEY_FILE, _KEY_BYTES = "noise.key", 32
@@ -31,20 +32,20 @@ class SecretDraws:
         derived = hmac.new(key, about, hashlib.sha256).digest()
         self._stream = Cipher(algorithms.ChaCha20(derived, bytes(16)), mode=None).encryptor()
 
-    def random(self, size: int) -> NDArray[np.float64]:
+    def random(self, size: int) -> FloatArray:
         """Numbers from 0 to below 1, of 53 bits."""
         return np.asarray((self._words(size) >> np.uint64(11)).astype(np.float64) * _UNIT)
 
-    def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
+    def integers(self, low: int, high: int, size: int) -> IntArray:
         """Whole numbers from `low` to below `high`, which are at most 2^32 apart: uneven by 2^-32 at most."""
         span = np.uint64(high - low)
         return np.asarray(((self._words(size) >> np.uint64(32)) * span >> np.uint64(32)).astype(np.int64) + low)
 
-    def geometric(self, p: float, size: int) -> NDArray[np.int64]:
+    def geometric(self, p: float, size: int) -> IntArray:
         """The number of tries, from 1, until one of chance `p` comes true."""
         return np.asarray(np.ceil(np.log1p(-self.random(size)) / math.log1p(-p)).clip(1), dtype=np.int64)
 
-    def standard_normal(self, size: int) -> NDArray[np.float64]:
+    def standard_normal(self, size: int) -> FloatArray:
         """Normal numbers (Box and Muller, 1958)."""
         half = (size + 1) // 2
         radius = np.sqrt(-2.0 * np.log1p(-self.random(half)))

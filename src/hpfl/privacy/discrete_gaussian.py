@@ -11,7 +11,8 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+
+from hpfl.arrays import FloatArray, IntArray
 
 LEAST_SIGMA = 9.0
 """Of each UE's share, in steps of the whole numbers: what sums lose against one draw is below 1e-300."""
@@ -20,7 +21,7 @@ LEAST_SIGMA = 9.0
 class Drawing(Protocol):
     """Where draws come from: NumPy's generators, and a deployed node's secret ones."""
 
-    def random(self, size: int) -> NDArray[np.float64]:
+    def random(self, size: int) -> FloatArray:
         """Even numbers from 0 to below 1."""
         ...
 
@@ -33,11 +34,11 @@ class Drawing(Protocol):
         ...
 
 
-def discrete_gaussian(sigma: float, count: int, rng: Drawing) -> NDArray[np.int64]:
+def discrete_gaussian(sigma: float, count: int, rng: Drawing) -> IntArray:
     """So many draws by rejection from a discrete Laplace (algorithm 3 of Canonne et al.)."""
     if not (math.isfinite(sigma) and sigma > 0):
         raise ValueError(f"the standard deviation of noise is {sigma:g}; wanted a positive number")
-    scale, drawn = math.floor(sigma) + 1, list[NDArray[np.int64]]()
+    scale, drawn = math.floor(sigma) + 1, list[IntArray]()
     missing = count
     while missing > 0:
         some = _discrete_laplace(scale, 2 * missing + 16, rng)
@@ -48,7 +49,7 @@ def discrete_gaussian(sigma: float, count: int, rng: Drawing) -> NDArray[np.int6
     return np.concatenate(drawn) if drawn else np.zeros(0, dtype=np.int64)
 
 
-def _discrete_laplace(scale: int, tries: int, rng: Drawing) -> NDArray[np.int64]:
+def _discrete_laplace(scale: int, tries: int, rng: Drawing) -> IntArray:
     """Some draws, fewer than the tries, of `P(x) ~ exp(-|x| / scale)` (algorithm 2 of Canonne et al.)."""
     low = rng.integers(0, scale, size=tries)
     low = low[rng.random(tries) < np.exp(-low / scale)]
