@@ -70,7 +70,12 @@ def _quantile(config: Experiment) -> Quantile | None:
     )
 
 
-def ledger_of(config: Experiment) -> Ledger | None:
+_DEPLOYED = 3
+"""Releases by which a deployed round may bring a UE nearer to its budget: its sketch, its update without a UE that was
+in the sketch, and the sketch on the next model, which leaves before anybody asks whether there is to be another."""
+
+
+def ledger_of(config: Experiment, *, deployed: bool = False) -> Ledger | None:
     """The account of a run; None: nothing is private. A budget that the first round could exceed is refused."""
     privacy = config.privacy
     if not privacy.on:
@@ -83,8 +88,8 @@ def ledger_of(config: Experiment) -> Ledger | None:
     ledger = Ledger(
         accountant=own,
         budget=privacy.budget_epsilon,
-        per_model=config.training.edge_rounds,
-        edge_of_ue=None if config.life.on else _edge_of_ue(config.network.ues_of_edges),
+        per_model=_DEPLOYED if deployed else config.training.edge_rounds,
+        edge_of_ue=None if deployed or config.life.on else _edge_of_ue(config.network.ues_of_edges),
     )
     first = own.epsilon(ledger.per_model) if ledger.budget else 0.0
     if first > ledger.budget:
@@ -95,9 +100,9 @@ def ledger_of(config: Experiment) -> Ledger | None:
     return ledger
 
 
-def is_out_of_budget(config: Experiment, state: TrainState) -> bool:
+def is_out_of_budget(config: Experiment, state: TrainState, *, deployed: bool = False) -> bool:
     """Whether a run has ended since its next round could exceed the budget."""
-    return bool(config.privacy.budget_epsilon) and is_spent(state, ledger_of(config))
+    return bool(config.privacy.budget_epsilon) and is_spent(state, ledger_of(config, deployed=deployed))
 
 
 def _edge_of_ue(ues_of_edges: IntArray) -> IntArray:

@@ -79,6 +79,9 @@ class FromUes:
         elif self.secure is not None:
             self.secure.gone(child)
 
+    def told(self, child: Child, sketch: Any) -> None:
+        """What UEs send stays in their cell."""
+
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch with the samples that the UE has declared."""
         work = self._experiment

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hpfl.arrays import FloatArray
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.cell_sums import cell_sum_of, most_weight
 from hpfl.config import Experiment
 from hpfl.deployment.refusal import RefusedError
@@ -113,8 +113,12 @@ class SecureFormat:
         if not ((scales >= 0.5 * self.update.least_scale) & (scales <= 2.0 * self.update.largest)).all():
             raise RefusedError("range", "scales came that are not between the least and the largest of this experiment")
 
-    def update_words(self, update: Vector, weight: int, tag: Tag, agreed: CellAgreed, number: int) -> Words:
-        """What UE `number` adds up of an update."""
+    def update_words(
+        self, update: Vector, weight: int, tag: Tag, agreed: CellAgreed, number: int, levels: IntArray | None = None
+    ) -> Words:
+        """What UE `number` adds up of an update, as `levels` where it has made them itself."""
+        if levels is not None:
+            return (levels * weight).astype(np.uint64)
         known = self._agreed(agreed, tag)
         return self._words(self.update, torch.from_numpy(update), weight, known, self._draws(tag, number, "cell"))
 

@@ -9,7 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from hpfl.arrays import FloatArray
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.logs import log
@@ -82,14 +82,14 @@ class SecureMember:
         self._held = (tag, sketch)
         self._computed.set()
 
-    async def masked_update(self, tag: Tag, update: Vector) -> Vector | None:
-        """What an order asks for; None where this UE takes no part in the sum."""
+    async def masked_update(self, tag: Tag, update: Vector, levels: IntArray | None = None) -> Vector | None:
+        """What an order asks for, as `levels` where these are given; None where this UE takes no part in the sum."""
         session = self._session
         if session is None or not session.tag.about_same_model(tag):
             return None
         await session.ready.wait()
         about = (self._weight, tag, session.agreed, self._number)
-        words = await asyncio.to_thread(self.format.update_words, update, *about)
+        words = await asyncio.to_thread(self.format.update_words, update, *about, levels)
         try:
             masked = await asyncio.to_thread(session.member.masked, UPDATE, words)
         except SecrecyError as error:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.own_thread import OwnThread
 from hpfl.deployment.own_updates import OwnUpdate, OwnUpdates
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_member import SecureMember
+from hpfl.deployment.secret_draws import kept_key
+from hpfl.deployment.secure_member import SecureMember, cell_of
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import sleep_until
 from hpfl.deployment.ue_metrics import UeMetrics
+from hpfl.deployment.ue_privacy import UePrivacy
 from hpfl.deployment.uploading import Upload
 from hpfl.deployment.wire import Tag, Vector, numbers
 from hpfl.learning.coding import BY_UE
@@ -46,6 +49,7 @@ class Ue:
             settings.number,
             OwnStore(Path(settings.state), experiment.sending.numbers_kept),
             Coder.of(experiment, BY_UE, settings.number, settings.state),
+            _privacy(settings, experiment),
         )
         self._thread = OwnThread(settings.name)
         self._own: OwnUpdate | None = None
@@ -121,7 +125,7 @@ class Ue:
     async def _message(self, tag: Tag, own: OwnUpdate, order: Any) -> Vector | None:
         """The update as it is sent; None where it is for a secure sum that this UE has no part in."""
         if self._secure is not None:
-            return await self._secure.masked_update(tag, own.arrives)
+            return await self._secure.masked_update(tag, own.arrives, own.levels)
         codes = self._experiment.updates.codes(order.coding)
         return await self._thread.run(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
 
@@ -144,3 +148,11 @@ class Ue:
 
     async def end(self, stop: Any) -> None:
         """Nobody is below."""
+
+
+def _privacy(settings: UeNodeSettings, work: SharedWork) -> UePrivacy | None:
+    """What a UE does for its privacy; None: nothing."""
+    if work.private is None:
+        return None
+    cell = cell_of(work.config, settings.number)
+    return UePrivacy(work.private, work.secure, settings.number, cell, cache(lambda: kept_key(Path(settings.state))))

@@ -8,19 +8,37 @@ Gaussian mechanism*, ICML 2021, theorem 1), which is 0 in float64 from `sigma^2 
 """
 
 import math
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+
+from hpfl.arrays import FloatArray, IntArray
 
 LEAST_SIGMA = 9.0
 """Of each UE's share, in steps of the whole numbers: what sums lose against one draw is below 1e-300."""
 
 
-def discrete_gaussian(sigma: float, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+class Drawing(Protocol):
+    """Where draws come from: NumPy's generators, and a deployed node's secret ones."""
+
+    def random(self, size: int) -> FloatArray:
+        """Even numbers from 0 to below 1."""
+        ...
+
+    def integers(self, low: int, high: int, size: int) -> Any:
+        """Even whole numbers from `low` to below `high`."""
+        ...
+
+    def geometric(self, p: float, size: int) -> Any:
+        """Tries until one of chance `p` comes true."""
+        ...
+
+
+def discrete_gaussian(sigma: float, count: int, rng: Drawing) -> IntArray:
     """So many draws by rejection from a discrete Laplace (algorithm 3 of Canonne et al.)."""
     if not (math.isfinite(sigma) and sigma > 0):
         raise ValueError(f"the standard deviation of noise is {sigma:g}; wanted a positive number")
-    scale, drawn = math.floor(sigma) + 1, list[NDArray[np.int64]]()
+    scale, drawn = math.floor(sigma) + 1, list[IntArray]()
     missing = count
     while missing > 0:
         some = _discrete_laplace(scale, 2 * missing + 16, rng)
@@ -31,7 +49,7 @@ def discrete_gaussian(sigma: float, count: int, rng: np.random.Generator) -> NDA
     return np.concatenate(drawn) if drawn else np.zeros(0, dtype=np.int64)
 
 
-def _discrete_laplace(scale: int, tries: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _discrete_laplace(scale: int, tries: int, rng: Drawing) -> IntArray:
     """Some draws, fewer than the tries, of `P(x) ~ exp(-|x| / scale)` (algorithm 2 of Canonne et al.)."""
     low = rng.integers(0, scale, size=tries)
     low = low[rng.random(tries) < np.exp(-low / scale)]
