@@ -17,6 +17,7 @@ keystreams one after the other.
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import statistics
@@ -30,7 +31,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import deployment as plain  # first, for what it sets before numpy and grpc are imported
-
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deployed_run import build_deployment
@@ -80,9 +80,7 @@ class Cell:
         self.loop.run(self.deployment.cloud.start())
         self.state = self.deployment.start
         self._helpers = [started("--edge", str(edge_file))]
-        plain.until(lambda: len(self.deployment.cloud.hub.children) == 1)
-        for at in range(PROCESSES):
-            self._helpers.append(started("--swarm", str(dropped), *ue_files[at::PROCESSES]))
+        self._helpers += [started("--swarm", str(dropped), *ue_files[at::PROCESSES]) for at in range(PROCESSES)]
 
     def play(self, rounds: int) -> list[tuple[int, float]]:
         """Rounds in a row: the UEs that took part and the seconds of each but the first, which was prepared before."""
@@ -94,7 +92,7 @@ class Cell:
             return len(there) <= rounds
 
         self.state = train(self.state, self.deployment.parts, self.deployment.settings, watch)
-        took = [after - before for before, after in zip(ticks, ticks[1:], strict=False)]
+        took = [after - before for before, after in itertools.pairwise(ticks)]
         return list(zip(there, took, strict=True))[1:]
 
     def rest(self) -> None:
@@ -157,8 +155,8 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
             "dropped": Cell(Path(folder) / "dropped", options.ues, SECURE, dropped=30),
         }
         try:
-            for cell in cells.values():
-                cell.play(2)
+            for name, cell in cells.items():
+                print(name, "begins", cell.play(2), file=sys.stderr)
             for _ in range(options.blocks):
                 for name, cell in cells.items():
                     for other in cells.values():
@@ -175,7 +173,9 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
     result["dropped"] = result.get("dropped", float("nan")) / result["plain"]
     if options.flower:
         script = Path(__file__).with_name("flower_secagg.py")
-        said = subprocess.run([options.flower, str(script), str(options.ues)], capture_output=True, text=True, check=True)
+        said = subprocess.run(
+            [options.flower, str(script), str(options.ues)], capture_output=True, text=True, check=True
+        )
         result["flower"] = float(said.stdout.splitlines()[-1])
     return result
 

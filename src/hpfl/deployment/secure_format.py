@@ -73,9 +73,7 @@ class SecureFormat:
         """
         if self.update.coded:
             return math.inf
-        return math.sqrt(self.num_parameters) * _step(self.update) + math.sqrt(self.sketch.length) * _step(
-            self.sketch
-        )
+        return math.sqrt(self.num_parameters) * _step(self.update) + math.sqrt(self.sketch.length) * _step(self.sketch)
 
     def session(self, tag: Tag, *, edge: str, attempt: bytes, agreed: bytes, slots: int) -> Session:
         """What all members must agree on; sketches are asked for in the first of an edge's own rounds."""
