@@ -18,6 +18,7 @@ from hpfl.studies import (
     gradient_orders,
     own_step,
     planner_gap,
+    privacy,
     robust,
     sensitivity,
     times,
@@ -39,6 +40,7 @@ _BEYOND = (
     whole_cost,
     whole_cost_settled,
     robust,
+    privacy,
 )
 STUDIES: Mapping[str, Study] = {module.STUDY.name: module.STUDY for module in (*_FIGURES, *_BEYOND)}
 GROUPS: Mapping[str, Sequence[str]] = {
