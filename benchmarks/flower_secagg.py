@@ -65,7 +65,10 @@ def main(ues: int = 100, length: int = 79_510, rounds: int = 3) -> None:
     from flwr.simulation import run_simulation
 
     seconds: list[float] = []
-    workers = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": os.cpu_count()}}
+    workers = {
+        "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+        "init_args": {"address": "local", "num_cpus": os.cpu_count()},
+    }
     run_simulation(
         server_app(ues, length, rounds, seconds), client_app(length), num_supernodes=ues, backend_config=workers
     )

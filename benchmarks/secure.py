@@ -115,7 +115,7 @@ class CutOff(SecureMember):
 
     def is_due(self, session: Any, kind: int, of: str) -> bool:
         turn = session.tag.base_round // 2
-        chosen = (self._number + 37 * turn) % 100 < 100 * self.share
+        chosen = (self._number + 11 * turn) % len(self._slots) < int(len(self._slots) * self.share)
         return chosen and not session.tag.base_round % 2 and (kind, of) == STEPS[self._number % len(STEPS)]
 
     async def _say(self, session: Any, kind: int, entries: Any, *, of: str = "") -> None:

@@ -101,7 +101,7 @@ class SecureTurns:
         self._side.hub.send_all([frame], list(children), at_once=self._side.at_once)
 
     def _called(self, limit_s: float) -> RollCall:
-        roll = RollCall(self._side.attendance, "secure", limit_s=limit_s)
+        roll = RollCall(self._side.attendance, "secure step", limit_s=limit_s)
         for number in self.asked:
             roll.ask(number)
         return roll
