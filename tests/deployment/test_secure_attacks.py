@@ -9,8 +9,8 @@ import pytest
 from deployment_nodes import Nodes, until
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.secure_cell import Cell
 from hpfl.deployment.secure_member import SecureMember
+from hpfl.deployment.secure_turns import SecureTurns
 from hpfl.secrecy import Collector, Member
 
 CELL = [
@@ -134,17 +134,17 @@ class LyingEdge:
 
     def __init__(self, monkeypatch, at, lie):
         self.told = 0
-        send = Cell._send
+        send = SecureTurns.send
 
-        def sent(cell, children, kind, entries=(), *, of="", agreed=b""):
+        def sent(turns, children, kind, entries=(), *, of="", agreed=b""):
             if (kind, of) == at and not self.told:
                 self.told += 1
                 for child in children:
-                    send(cell, [child], kind, lie(child.number, entries), of=of, agreed=agreed)
+                    send(turns, [child], kind, lie(child.number, entries), of=of, agreed=agreed)
             else:
-                send(cell, children, kind, entries, of=of, agreed=agreed)
+                send(turns, children, kind, entries, of=of, agreed=agreed)
 
-        monkeypatch.setattr(Cell, "_send", sent)
+        monkeypatch.setattr(SecureTurns, "send", sent)
 
 
 def successes(monkeypatch, what):

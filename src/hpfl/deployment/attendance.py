@@ -7,7 +7,7 @@ from typing import Literal
 
 from hpfl.deployment.usual_seconds import Patience, UsualSeconds
 
-Question = Literal["sketch", "update", "secure", "figures"]
+Question = Literal["sketch", "update", "secure step", "figures"]
 """What children are asked for. Who owes figures is left out of evaluations, who owes anything else of rounds."""
 
 AttendanceTold = Callable[[str, int, str], None]
@@ -75,14 +75,14 @@ class Attendance:
         self._usual: dict[Question, UsualSeconds] = {
             "sketch": UsualSeconds(patience),
             "update": UsualSeconds(patience),
-            "secure": UsualSeconds(patience),
+            "secure step": UsualSeconds(patience),
             "figures": UsualSeconds(patience),
         }
         rounds: dict[int, _Seat] = {}
         self._seats: dict[Question, dict[int, _Seat]] = {
             "sketch": rounds,
             "update": rounds,
-            "secure": rounds,
+            "secure step": rounds,
             "figures": {},
         }
         self._strikes: dict[int, int] = {}

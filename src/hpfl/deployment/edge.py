@@ -187,10 +187,6 @@ class Edge:
                 return None
         return Finished(Upload(update, {**head, "ue": ues, "took_s": [took[ue] for ue in ues]}), order.coding)
 
-    def took_step(self, tag: Tag, message: Any) -> None:
-        """Edges have no part in secure sums but to conduct them."""
-        raise RefusedError("unexpected", "a step of a secure sum came from the cloud")
-
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """The UEs' figures of a model."""
         found = dict(sorted((await self.ues.evaluated(tag, vector)).items()))

@@ -18,7 +18,7 @@ from hpfl.deployment.node_names import NODE_NAME
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.releases import Releases
-from hpfl.deployment.wire import Arrival, Tag, VectorSpec
+from hpfl.deployment.wire import Arrival, VectorSpec
 from hpfl.training.norm_bound import FAR, NormBound, scale_of
 
 _FAR_NOISE = 4.0
@@ -158,10 +158,6 @@ class FromEdges:
             return np.inf
         typical = [one.sketch.norm for one in self._planned.values()]
         return float(FAR * ratio * np.sqrt(len(held.sketch.ues)) * max(squared**0.5, float(np.median(typical))))
-
-    def took_step(self, child: Child, tag: Tag, message: Any) -> None:
-        """Edges send means, and no sums are kept from a cloud."""
-        raise RefusedError("unexpected", "a step of a secure sum came from an edge")
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It holds nothing: it needs the current model."""

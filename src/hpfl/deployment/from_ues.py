@@ -17,7 +17,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_sums import SecureSums
-from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec
+from hpfl.deployment.wire import Arrival, Vector, VectorSpec
 from hpfl.training.norm_bound import NormBound, scale_of
 
 _NORM_OVER_SKETCH = 3.0
@@ -142,12 +142,6 @@ class FromUes:
     def combined(self) -> Vector:
         """What the mean, or the edge's combine rule, makes of what was added, in float64."""
         return self._updates.value() if self.secure is None else self.secure.mean
-
-    def took_step(self, child: Child, tag: Tag, message: Any) -> None:
-        """A UE's step of a secure sum."""
-        if self.secure is None:
-            raise RefusedError("unexpected", "a step of a secure sum came, and secure.aggregation is none")
-        self.secure.take(child, tag, message)
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It is left out of this round."""

@@ -52,6 +52,7 @@ class ParentSide:
         self.model: NamedModel | None = None
         self.steps = StepLog(experiment.spec)
         self.sent: dict[int, Child] = {}
+        self.took_step: Callable[[Child, Tag, Any], None] | None = None  # of a secure sum
         self.gathering, self.learnt = Gathering(), LearntSeconds()
         self._accept = partial(ways.accept, self)
         self.collecting = Collecting({}, self._accept, RollCall(self.attendance, "update", limit_s=0.0))
@@ -242,10 +243,10 @@ class ParentSide:
                 self.evaluating.take(tag, child.number, frame.figures, allowed=allowed)
             case "request":
                 self._ways.requested(self, child)
-            case "secure":
+            case "secure" if self.took_step is not None:
                 check_speaker(tag, name=child.name, run=self.run)
                 with struck(self.attendance, child.number, self.gathering.changed):
-                    self._ways.took_step(child, tag, frame.secure)
+                    self.took_step(child, tag, frame.secure)
             case "refusal":
                 self._declined(child, tag, frame.refusal.code)
             case _:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,18 +18,14 @@ from hpfl.deployment.node_parts import ue_slots
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_format import CellAgreed, made_format, packed_words, whole_weight
+from hpfl.deployment.secure_history import SumHistory
 from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.secrecy import CertifiedMember, Links, Member, SecrecyError
 
-_REMEMBERED = 1024
-"""Sums of which is remembered whose they were."""
 _SECURE, _MOST_WAITING = "secure", 4
-
-Key = tuple[str, int, bytes, int, str]
-"""A sum: run, round and digest of the model, edge round, and which sum."""
 
 
 @dataclass
@@ -61,7 +56,7 @@ class SecureMember:
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
         self._computed = asyncio.Event()
-        self._sums: OrderedDict[Key, frozenset[int]] = OrderedDict()
+        self._history = SumHistory()
 
     # what the UE says
 
@@ -160,20 +155,13 @@ class SecureMember:
     async def _agree(self, session: _Session, of: str) -> None:
         """Vouch for one list of survivors, and uncover what masks their sum once enough others vouch for it too."""
         survivors = frozenset((await self._next(session, pb.SURVIVORS, of)).entries)
-        key = (session.tag.run, session.tag.base_round, session.tag.base, session.tag.edge_round, of)
-        if self._sums.get(key, survivors) != survivors:
-            raise SecrecyError(f"the {of} was summed before with others, and two sums would show what is between them")
+        self._history.check(session.tag, of, survivors)
         votes = await asyncio.to_thread(session.member.vote, of, survivors)
         await self._say(session, pb.VOTES, votes, of=of)
         voted = await self._next(session, pb.VOTED, of)
-        self._remember(key, survivors)
+        self._history.note(session.tag, of, survivors)
         data = await asyncio.to_thread(session.member.reveal, of, voted.entries)
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
-
-    def _remember(self, key: Key, survivors: frozenset[int]) -> None:
-        self._sums[key] = survivors
-        if len(self._sums) > _REMEMBERED:
-            self._sums.popitem(last=False)
 
     async def _own_sketch(self, tag: Tag) -> FloatArray:
         """That of the update on a model, once it is there."""
