@@ -8,12 +8,12 @@ Blocks of rounds of the one and of the other deployment follow each other, each 
 ratio      seconds of a round with secure sums over those of one without               bar: 2
 dropped    the same where 30 of 100 UEs are cut off in every second round, each before another of the eight steps of
            a session, and come back; rounds in which they are cut off alone             bar: 3
-flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation
-           (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
+flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation, with 3
+           neighbours a client (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
 
 Processor time tells what a machine of its own would spend: of the edge, and of one UE, in a round and what follows it
-until the next is prepared. All UEs share the cores of this machine, which each has to itself in a cell: a round's seconds are those of all their
-keystreams one after the other.
+until the next is prepared. All UEs share the cores of this machine: a round's seconds are those of all their keystreams
+one after the other, where each UE of a cell has a machine to itself.
 """
 
 import argparse
@@ -29,11 +29,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import deployment as plain  # first, for what it sets before numpy and grpc are imported
 import numpy as np
 
+import deployment as plain  # first, for what it sets before numpy and grpc are imported
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.deployed_run import build_deployment
@@ -181,7 +182,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
                     for other in cells.values():
                         other.rest()
                     before, rounds = cell.processor_s(), cell.play(options.rounds)
-                    other.rest()
+                    cell.rest()
                     used[name] += (cell.processor_s() - before) / (options.rounds + 1)
                     few = [seconds for there, seconds in rounds if (there < options.ues) == (name == "dropped")]
                     found[name] += few

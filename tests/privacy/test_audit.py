@@ -63,8 +63,7 @@ def canaries(made):
     return ues, own.update.double() / CLIP
 
 
-@pytest.mark.parametrize("at", ["edge", "cell"])
-@pytest.mark.parametrize("releases", [1, 4])
+@pytest.mark.parametrize(("at", "releases"), [("edge", 1), ("cell", 1), ("edge", 4)])
 def test_a_canary_is_found_no_better_than_was_stated_and_nearly_as_well(at, releases):
     noise, trials = releases**0.5, 40
     made = learners(noise, f"privacy.noise_at={at}")

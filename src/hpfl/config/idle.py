@@ -6,7 +6,7 @@ from typing import Any
 from hpfl.config.given import name_of
 from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import was
-from hpfl.config.privacy import PrivacyConfig
+from hpfl.config.private import PrivacyConfig
 from hpfl.config.resolved import Experiment
 from hpfl.config.whole import Config
 from hpfl.learning import METHODS

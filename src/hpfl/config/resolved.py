@@ -9,7 +9,7 @@ from hpfl.config.hostile import HostileConfig
 from hpfl.config.life import LifeConfig
 from hpfl.config.loading import validated
 from hpfl.config.named import rows_of, slots_of
-from hpfl.config.privacy import PrivacyConfig
+from hpfl.config.private import PrivacyConfig
 from hpfl.config.sections import (
     DataConfig,
     EvaluationConfig,

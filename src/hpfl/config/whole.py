@@ -9,7 +9,7 @@ from hpfl.config.hostile import HostileConfig, check_hostile
 from hpfl.config.life import LifeConfig
 from hpfl.config.named import OPTIONS, rows_of, slots_of
 from hpfl.config.old_keys import RenewedSection
-from hpfl.config.privacy import PrivacyConfig, check_privacy
+from hpfl.config.private import PrivacyConfig, check_privacy
 from hpfl.config.rule_needs import check_rules
 from hpfl.config.sections import (
     DataConfig,

@@ -12,7 +12,7 @@ from hpfl.privacy.accountants import Accountant
 RELEASES = "releases"
 """In the state of a run: how many noisy sums each UE [N] has been part of."""
 
-Spent = Mapping[str, Any]
+Spending = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,18 +27,18 @@ class Ledger:
     per_model: int = 1
     edge_of_ue: IntArray | None = None
 
-    def added(self, spent: Spent, releases: IntArray | None) -> Spent:
+    def added(self, spent: Spending, releases: IntArray | None) -> Spending:
         """The account with the releases [N] of a round."""
         if releases is None:
             return spent
         return {RELEASES: releases + spent.get(RELEASES, 0)}
 
-    def epsilon(self, spent: Spent) -> float:
+    def epsilon(self, spent: Spending) -> float:
         """What the run has told of the UE that it tells most of."""
         releases = spent.get(RELEASES)
         return 0.0 if releases is None else self.accountant.epsilon(int(releases.max(initial=0)))
 
-    def is_over(self, spent: Spent, awaiting: BoolArray) -> bool:
+    def is_over(self, spent: Spending, awaiting: BoolArray) -> bool:
         """Whether the next round could exceed the budget: edges that are `awaiting` [K] work on the model they got."""
         if not self.budget or not awaiting.any():
             return False

@@ -15,7 +15,7 @@ from hpfl.planning.planners import name_of
 from hpfl.planning.problem import ARRIVED, Memory, Plan, Planner, RoundProblem
 from hpfl.planning.rules import LARGEST
 from hpfl.planning.spectrum import most_hz
-from hpfl.privacy.ledger import Ledger, Spent
+from hpfl.privacy.ledger import Ledger
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose, remembered, step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
@@ -103,7 +103,9 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     return after, _record(heard, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
 
 
-def _accounted(state: TrainState, ledger: Ledger | None, observation: Observation, outcome: Outcome) -> Spent:
+def _accounted(
+    state: TrainState, ledger: Ledger | None, observation: Observation, outcome: Outcome
+) -> Mapping[str, Any]:
     """The account of privacy with what has left the cells in this round."""
     if ledger is None:
         return state.privacy

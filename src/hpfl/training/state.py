@@ -13,7 +13,7 @@ from hpfl.network.places import Places
 from hpfl.planning.broadcast import Downlink
 from hpfl.planning.codings import Codings
 from hpfl.planning.problem import Memory, Plan
-from hpfl.privacy.ledger import Spent
+from hpfl.privacy.ledger import Spending
 from hpfl.training.clock import ClockMemory
 from hpfl.training.phases import Phases
 
@@ -48,7 +48,7 @@ class TrainState:
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     cloud_rule: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     edge_rules: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
-    privacy: Spent = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
+    privacy: Spending = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
 
     @property
     def staleness(self) -> IntArray:
