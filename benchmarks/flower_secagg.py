@@ -1,6 +1,6 @@
 """Flower's SecAgg+ on vectors of the length that benchmarks/secure.py sums, in Flower's own simulation.
 
-    PYTHON benchmarks/flower_secagg.py [UES] [LENGTH] [ROUNDS] [SHARES]   # PYTHON: of an environment with flwr[simulation]
+    PYTHON benchmarks/flower_secagg.py [UES] [LENGTH] [ROUNDS] [SHARES]     # PYTHON: one that has flwr[simulation]
 
 Flower's own workflow as its example has it (`SecAggPlusWorkflow` around FedAvg, `secaggplus_mod` at clients, 3 shares
 of a secret, of which 2 give it back): clients send a vector that is ready. With as many shares as UEs, everybody is
