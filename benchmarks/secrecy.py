@@ -1,6 +1,7 @@
 """What a secure sum costs: all members of a cell and their edge in one process, one after another.
 
     .venv/bin/python benchmarks/secrecy.py [--json] [--members 100] [--length 80000] [--bits 32] [--dropped 0]
+    .venv/bin/python benchmarks/secrecy.py --neighbours        # the table of docs/secure.md; times nothing
 
 Seconds of one processor for all members together, of their second session: certificates are parsed, and the channels'
 keys agreed on, as they are while UEs stay attached. `first` is what the first session spends beyond that. The sum is
@@ -28,7 +29,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hpfl.deployment.certificates import init_authority, issue
-from hpfl.secrecy import CertificateTrust, CertifiedMember, Collector, Instance, Links, Member, Session
+from hpfl.secrecy import CertificateTrust, CertifiedMember, Collector, Instance, Links, Member, Session, graph
 
 WORK = {
     "first": ("first session: certificates, signatures and channels beyond a later one's", None),
@@ -52,9 +53,21 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=80_000)
     parser.add_argument("--bits", type=int, default=32)
     parser.add_argument("--dropped", type=int, default=0, help="members that send shares and no masked words")
+    parser.add_argument("--neighbours", action="store_true", help="how many a sparse graph would need")
     asked = parser.parse_args()
+    if asked.neighbours:
+        neighbours()
+        return
     rows = measured(asked.members, asked.length, asked.bits, asked.dropped)
-    print(json.dumps(rows)) if asked.json else [print(text(row)) for row in rows]
+    print(json.dumps(rows) if asked.json else "\n".join(map(text, rows)))
+
+
+def neighbours() -> None:
+    """For an honest edge and for one that lies: where thirds may collude and leave, and where 5 % may."""
+    for members in (30, 100, 300, 1000, 1024):
+        cells = graph.Cell.of_thirds(members), graph.Cell(members, members // 20, members // 20)
+        found = [graph.degree(cell, edge_lies=lies) for cell in cells for lies in (False, True)]
+        print(members, *(one.neighbours if one else "none" for one in found))
 
 
 def text(row: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ ROOMS = (
     "hpfl.learning",
     "hpfl.training",
     "hpfl.attacks",
+    "hpfl.secrecy",
     "hpfl.simulation",
     "hpfl.reporting",
 )

@@ -188,7 +188,7 @@ class RunRecorder:
 
     def _summary(self, records: list[dict[str, Any]]) -> dict[str, Any]:
         config, spec = self._subject.config, self._subject.spec
-        spent = self.state is not None and is_out_of_budget(config, self.state)
+        spent = self.state is not None and is_out_of_budget(config, self.state, deployed=self._subject.deployed)
         completed = len(records) >= config.training.rounds or spent
         told = run_summary(
             config,

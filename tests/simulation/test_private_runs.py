@@ -139,7 +139,7 @@ def test_a_run_out_of_budget_that_is_resumed_plays_nothing_more(tmp_path):
         (["training.weighting=samples"], "training.weighting"),
         (["learning.uplink=rounding"], "learning.uplink"),
         (["life.leave=0.1"], "section life"),
-        (["secure.aggregation=cell"], "secure.aggregation"),
+        (["secure.aggregation=cell", "privacy.adaptive=true"], "nobody counts"),
         (["hostile.attack=sign-flip", "hostile.ues=[1]"], "hostile.attack"),
         (["privacy.noise_multiplier=0.0", "privacy.budget_epsilon=1.0"], "privacy.budget_epsilon"),
         (["privacy.budget_epsilon=0.1"], "the first round spends"),

@@ -6,16 +6,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hpfl
+import hpfl.secrecy
 from hpfl.cell_sums import sketch_sum_of
 from hpfl.config import ConfigError, fingerprint, resolve
+from hpfl.config.secure import LARGEST_CELL
 from hpfl.data.sources import load_dataset
 from hpfl.learning.draws import Draws
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
 from hpfl.simulation.simulated_run import build_simulation
 from hpfl.training.edge_round import draw_key
 from hpfl.training.loop import play_round, train
+from hpfl.training.masked_sum import _pieces
 
 SECURE = "secure.aggregation=cell"
 SMALL = [
@@ -317,6 +322,7 @@ REFUSED = [
     (["learning.method=local"], "which sends nothing"),
     (["life.speed_m_per_s=[1.0, 2.0]"], "lets UEs walk to other cells"),
     (["network.ues_per_edge=[5, 1, 4]"], "gives an edge 1 UE, whose update would be the sum"),
+    (["network.ues_per_edge=[5, 1025, 4]"], "gives an edge 1025 UEs, .* wanted at most 1024"),
     (["life.sample_fraction=0.6"], r"draws 3 of the 5 UEs of edge 0; wanted at least 4"),
     (["life.sample_count=3"], "life.sample_count = 3 draws 3 of the 5"),
     (["secure.first_scale=17.0"], "secure.first_scale is 17; wanted at most secure.range, 16"),
@@ -348,3 +354,17 @@ def test_a_run_without_masks_has_the_fingerprint_it_had():
 def test_bits_of_sums_that_nobody_forms_are_said_to_change_nothing():
     said = hpfl.config.idle_settings(configured("secure.bits=20"))
     assert said == ('secure.bits = 20 changes nothing: secure.aggregation is "none"',)
+
+
+def test_a_configuration_allows_as_many_ues_as_a_session_does():
+    assert LARGEST_CELL == hpfl.secrecy.LARGEST_CELL
+
+
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=60), st.integers(1, 12))
+def test_updates_are_summed_in_pieces_of_whole_cells_where_these_fit(edges, most):
+    edge_of = np.array(edges)
+    pieces = list(_pieces(edge_of, most))
+    assert sorted(np.concatenate(pieces).tolist()) == list(range(len(edges)))
+    assert all(1 <= len(piece) <= most for piece in pieces)
+    for edge, count in zip(*np.unique(edge_of, return_counts=True), strict=True):
+        assert count > most or sum(edge in edge_of[piece] for piece in pieces) == 1

@@ -77,9 +77,9 @@ def check_privacy(config: "Config") -> None:
             "life.sample_count are free",
         ),
         (
-            config.secure.on,
-            f'secure.aggregation is "{config.secure.aggregation}"',
-            "noise and whole numbers do not meet yet: give one of them",
+            config.secure.on and privacy.adaptive,
+            "privacy.adaptive is true, and edges learn sums alone (secure.aggregation)",
+            "nobody counts whose update was clipped: give a clip_norm",
         ),
         (config.hostile.on, f'hostile.attack is "{config.hostile.attack}"', "the hostile would not clip"),
         (

@@ -39,8 +39,8 @@ class Experiment:
     evaluation: EvaluationConfig
     life: LifeConfig
     hostile: HostileConfig
-    privacy: PrivacyConfig
     secure: SecureConfig
+    privacy: PrivacyConfig
     phi: float
     adaptation_lr: float
     written: Config = field(compare=False, repr=False)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _SUMS = (("rounding",), ("ternary",), ("random-k",), ("random-k", "rounding"), ("random-k", "ternary"), ())
 """Codecs, in a row, of which a sum can be read without the parts: levels of agreed scales, places of a common seed."""
 
+LARGEST_CELL = 1024
+"""UEs of a cell: everybody agrees on masks with everybody (docs/secure.md)."""
+
 
 class SecureConfig(RenewedSection):
     """Sums under masks: in a cell, or not at all."""
@@ -75,7 +78,8 @@ def check_secure(config: "Config") -> None:
 def _others(config: "Config") -> list[tuple[bool, str]]:
     """What else may be wrong, and how it is told."""
     training, life, method = config.training, config.life, config.learning.method
-    fewest = int(config.network.ues_of_edges.min())
+    counts = config.network.ues_of_edges
+    fewest, most = int(counts.min()), int(counts.max())
     return [
         (
             training.edge_combine != "mean",
@@ -88,6 +92,11 @@ def _others(config: "Config") -> list[tuple[bool, str]]:
         ),
         (life.moves, "life.speed_m_per_s lets UEs walk to other cells; wanted the UEs that a cell is configured with"),
         (fewest < 2, "network.ues_per_edge gives an edge 1 UE, whose update would be the sum; wanted at least 2"),
+        (
+            most > LARGEST_CELL,
+            f"network.ues_per_edge gives an edge {most} UEs, who would all agree on masks with each other; wanted at "
+            f"most {LARGEST_CELL}",
+        ),
     ]
 
 

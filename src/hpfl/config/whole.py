@@ -40,8 +40,8 @@ class Config(Section):
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="what is measured")
     life: LifeConfig = Field(default_factory=LifeConfig, description="what changes from round to round")
     hostile: HostileConfig = Field(default_factory=HostileConfig, description="who is hostile, in a simulation")
-    privacy: PrivacyConfig = Field(default_factory=PrivacyConfig, description="what leaves a cell, and what that tells")
     secure: SecureConfig = Field(default_factory=SecureConfig, description="what an edge may learn of its UEs")
+    privacy: PrivacyConfig = Field(default_factory=PrivacyConfig, description="what leaves a cell, and what that tells")
     _shipped: dict[str, Any] = PrivateAttr(default_factory=dict)  # what the preset it began as says, by section.key
     _asked: frozenset[str] = PrivateAttr(default=frozenset())  # the keys of overrides
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from hpfl.deployment.usual_seconds import Patience, UsualSeconds
 
-Question = Literal["sketch", "update", "figures"]
-"""What children are asked for. Who owes sketches or updates is left out of rounds, who owes figures of evaluations."""
+Question = Literal["sketch", "update", "secure", "figures"]
+"""What children are asked for. Who owes figures is left out of evaluations, who owes anything else of rounds."""
 
 AttendanceTold = Callable[[str, int, str], None]
 """Told what has happened ("missed", "left out", "let in again"), to which child, and why."""
@@ -75,10 +75,16 @@ class Attendance:
         self._usual: dict[Question, UsualSeconds] = {
             "sketch": UsualSeconds(patience),
             "update": UsualSeconds(patience),
+            "secure": UsualSeconds(patience),
             "figures": UsualSeconds(patience),
         }
         rounds: dict[int, _Seat] = {}
-        self._seats: dict[Question, dict[int, _Seat]] = {"sketch": rounds, "update": rounds, "figures": {}}
+        self._seats: dict[Question, dict[int, _Seat]] = {
+            "sketch": rounds,
+            "update": rounds,
+            "secure": rounds,
+            "figures": {},
+        }
         self._strikes: dict[int, int] = {}
         self._out: set[int] = set()
 

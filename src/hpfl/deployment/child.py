@@ -48,6 +48,10 @@ class ChildWork(Protocol):
         """What an order asks for, when it is time to send it; None where there is nothing."""
         ...
 
+    def took_step(self, tag: Tag, message: Any) -> None:
+        """A step of a secure sum has come."""
+        ...
+
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """How good a model is."""
         ...
@@ -154,6 +158,8 @@ class ChildSide:
                 self.link.is_welcome = True
             case "order":
                 self._ordered(tag, content.order)
+            case "secure":
+                self._work.took_step(tag, content.secure)
             case "request":
                 self.computing.answer(tag)
             case "refusal":

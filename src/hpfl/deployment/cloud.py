@@ -40,6 +40,7 @@ class Cloud:
         self._side.run = run
         self.hub, self.metrics = self._side.hub, self._side.metrics
         self.ue_names: Mapping[int, str] = self._ways.ue_names  # as their edges call them, by number
+        self.releases = self._ways.releases
         self.ues_out: Mapping[int, frozenset[int]] = self._ways.ues_out  # by edge
 
     @property

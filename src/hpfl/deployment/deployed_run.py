@@ -13,6 +13,7 @@ from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
 from hpfl.downlinks import broadcasting, step_coding
 from hpfl.learning import METHODS
+from hpfl.private_runs import ledger_of
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_columns
@@ -76,6 +77,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             stopwatch=time.perf_counter,
             columns=summary_columns(experiment.metrics),
             projection=arrivals_projection(config, experiment.sending.spec.num_parameters, params.device),
+            ledger=ledger_of(config, deployed=True),
         ),
         settings=replace(cloud_settings(config), step_coding=coding),
         start=start_state(params, config).but(pending=nothing),
@@ -97,12 +99,12 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
         raise SettingsError("section life is in use; a deployed network leaves, fails and moves by itself")
     if config.hostile.on:
         raise SettingsError(f'hostile.attack is "{config.hostile.attack}"; attacks are a test bench of simulated runs')
-    if config.privacy.on:
+    if config.privacy.adaptive:
+        raise SettingsError("privacy.adaptive is true; nodes clip to one norm: give privacy.clip_norm, or simulate it")
+    if config.privacy.on and config.training.edge_rounds > 1:
         raise SettingsError(
-            f'privacy.mechanism is "{config.privacy.mechanism}"; nodes do not clip and noise yet: simulate it'
+            f"training.edge_rounds is {config.training.edge_rounds}; deployed private edges have one: simulate it"
         )
-    if config.secure.on:
-        raise SettingsError(f'secure.aggregation is "{config.secure.aggregation}"; a deployed edge sums no masks yet')
     for name in ("trace", "write_trace"):
         if getattr(config.network, name):
             raise SettingsError(f"network.{name} is given; only a simulation is replayed from a trace or writes one")

@@ -5,20 +5,24 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.cell_noise import CellNoise
 from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.child import ChildSide
 from hpfl.deployment.coder import Coder
 from hpfl.deployment.edge_ues import EdgeUes, UePlan
-from hpfl.deployment.gathering import edge_noise, mean_sketch
+from hpfl.deployment.gathering import edge_noise
 from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.refusal import Code, RefusedError
+from hpfl.deployment.secret_draws import kept_key
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.stream import sleep_until
 from hpfl.deployment.uploading import Upload
@@ -66,6 +70,7 @@ class Edge:
         self._experiment = experiment
         self._base: Base | None = None
         self._coder = Coder.of(experiment, BY_EDGE, settings.number, settings.state)
+        self._noise = _noise(settings, experiment)
         self._finished: Finished | None = None
         self._collected_s = 0.0
 
@@ -107,7 +112,9 @@ class Edge:
         sketches = await self.ues.sketched(tag, vector, vacant=vacant)
         if not sketches:
             raise RefusedError("nonfinite", "no UE computes a usable update on that model")
-        values, weight = mean_sketch(sketches.values())
+        values, weight = self.ues.mean_sketch(sketches)
+        if self._noise is not None:
+            values = self._noise.sketched(tag, values, sketches.keys())
         self._base = Base(vector, sketches)
         total, each = self._base.samples(sketches), [sketch.num_counted for sketch in sketches.values()]
         work, came = self._experiment, list(sketches.values())
@@ -167,6 +174,8 @@ class Edge:
     async def _made(self, update: Vector, base: Base, took: dict[int, float], tag: Tag, order: Any) -> Finished | None:
         """The update as it goes up, coded as the order says; None where the cloud would refuse it."""
         ues = sorted(took)
+        if self._noise is not None:
+            update = self._noise.delivered(tag, update, ues).astype(update.dtype)
         samples = base.samples(ues)
         head = {"weight": self._experiment.weight(samples), "num_samples": samples}
         if self._experiment.updates.codes_again(order.coding):
@@ -177,6 +186,10 @@ class Edge:
                 log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
                 return None
         return Finished(Upload(update, {**head, "ue": ues, "took_s": [took[ue] for ue in ues]}), order.coding)
+
+    def took_step(self, tag: Tag, message: Any) -> None:
+        """Edges have no part in secure sums but to conduct them."""
+        raise RefusedError("unexpected", "a step of a secure sum came from the cloud")
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """The UEs' figures of a model."""
@@ -206,3 +219,11 @@ class Edge:
             with suppress(TimeoutError):  # the answer may be lost: ask again while somebody waits
                 async with asyncio.timeout(self._settings.timing.retry_s):
                     await ways.visited.wait()
+
+
+def _noise(settings: EdgeNodeSettings, work: SharedWork) -> CellNoise | None:
+    """What an edge adds to what leaves its cell; None: nothing."""
+    if work.private is None:
+        return None
+    key = cache(lambda: kept_key(Path(settings.state)))
+    return CellNoise(work.private, settings.number, work.spec.length, work.sketches.sketch, key)

@@ -4,22 +4,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hpfl.arrays import FloatArray
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.from_ues import FromUes
-from hpfl.deployment.gathering import Gathering
+from hpfl.deployment.gathering import Gathering, mean_sketch
 from hpfl.deployment.hub import Child
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import ue_roster
 from hpfl.deployment.parent import ParentSide
+from hpfl.deployment.secure_sums import SOONER, SecureSums
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.waiting import asked_until
 from hpfl.deployment.wire import Tag, Vector
-
-SOONER = 0.8
-"""Of the time a cloud waits for its edges, the share they wait for their UEs: their answer must come in time."""
 
 _LEAST_SLOTS = 8
 """Updates that may be on their way in at once, however large they are."""
@@ -43,6 +42,10 @@ class EdgeUes:
         self.ways = FromUes(experiment, len(roster.slots))
         self.side = ParentSide(settings, experiment, roster, self.ways, at_once=slots, share=SOONER)
         self.hub = self.side.hub
+        self.secure: SecureSums | None = None
+        if experiment.config.secure.on:
+            self.secure = self.ways.secure = SecureSums(settings, experiment, self.side, roster.slots)
+        self._least = 1 if self.secure is None else self.secure.threshold
         self.told_vacant = False
         self._timing = settings.timing
 
@@ -59,6 +62,21 @@ class EdgeUes:
         gathering = side.gathering = Gathering(own)
         side.run, side.model = tag.run, NamedModel(own, vector)
         side.sketches.restart()
+        if self.secure is None:
+            return self.ways.trusted(await self._gathered(gathering, only, vacant))
+        return await self.secure.gathered(tag, lambda: self._gathered(gathering, only, vacant), only, vacant)
+
+    def mean_sketch(self, sketches: Mapping[int, CheckedSketch]) -> tuple[FloatArray, float]:
+        """The mean of the sketches that were gathered last, and their weight."""
+        if self.secure is None:
+            return mean_sketch(sketches.values())
+        return self.secure.sketch, sum(sketch.weight for sketch in sketches.values())
+
+    async def _gathered(
+        self, gathering: Gathering, only: set[int] | None, vacant: Callable[[bool], object]
+    ) -> dict[int, CheckedSketch]:
+        """What the UEs say that have computed, of those that are there and not left out."""
+        side = self.side
 
         def complete() -> bool:
             done = self._complete(gathering, only)
@@ -76,9 +94,9 @@ class EdgeUes:
             owing = [child.number for child in self._owing(gathering, only)]
             side.sketches.close(owing, len(side.waited_for() if only is None else only & side.waited_for()))
             held = {ue: gathering.held[ue].sketch for ue in sorted(gathering.held.keys() - side.attendance.left_out())}
-            if done or held or only is not None:  # whoever has not computed by now is left out
+            if done or len(held) >= self._least or only is not None:  # whoever has not computed by now is left out
                 self.told_vacant = False  # the sketch says so
-                return self.ways.trusted(held)
+                return held
 
     def other_names(self, ues: Collection[int]) -> list[str]:
         """The names of some UEs on this edge's roster; none where all are called as numbers have it, `ue-7`."""
@@ -89,10 +107,10 @@ class EdgeUes:
     def _is_vacant(self) -> bool:
         """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""
         side = self.side
-        if side.waited_for() - side.gathering.failed:
+        if len(side.waited_for() - side.gathering.failed) >= self._least:
             return side.opening.is_early()
-        out = side.attendance.left_out() - side.gathering.held.keys()
-        side.hand_out([child for number, child in self.hub.children.items() if number in out])
+        asleep = side.attendance.left_out() - side.gathering.held.keys()
+        side.hand_out([child for number, child in self.hub.children.items() if number in asleep])
         return True
 
     def _asked(self, gathering: Gathering, only: set[int] | None) -> list[Child]:
@@ -107,7 +125,7 @@ class EdgeUes:
     def _complete(self, gathering: Gathering, only: set[int] | None) -> bool:
         """Whether all UEs that are worth it have answered."""
         there = self.side.waited_for() if only is None else only & self.side.waited_for()
-        if not there:
+        if len(there) < (self._least if only is None else 1):
             return only is not None
         if len(gathering.held) + len(gathering.failed) < self.side.attendance.quorum_of(len(there)):
             return False  # said of a thousand UEs without looking at each, as below
@@ -149,10 +167,15 @@ class EdgeUes:
             )
             for ue, one in plan.items()
         }
+        if self.secure is not None:
+            due = self.secure.begin_updates(orders)
+            orders = {ue: order for ue, order in orders.items() if ue in due}
         self.ways.begin(announced, asked.coding)
         tags = dict.fromkeys(self.side.roster.values(), tag.by(self.side.name))
         planned_s = {ue: one.compute_s + one.upload_s for ue, one in plan.items()} if asked.paced else {}
-        return await self.side.collect(orders, tags, at_once=slots, within_s=within_s, planned_s=planned_s)
+        took = await self.side.collect(orders, tags, at_once=slots, within_s=within_s, planned_s=planned_s)
+        summed = took.keys() if self.secure is None else await self.secure.summed(tag, announced)
+        return {ue: seconds for ue, seconds in took.items() if ue in summed}
 
     async def evaluated(self, tag: Tag, vector: Vector) -> dict[int, Vector]:
         """Every UE's figures of a model, as far as they come in time."""

@@ -17,8 +17,12 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import NODE_NAME
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import Arrival, VectorSpec
+from hpfl.deployment.releases import Releases
+from hpfl.deployment.wire import Arrival, Tag, VectorSpec
 from hpfl.training.norm_bound import FAR, NormBound, scale_of
+
+_FAR_NOISE = 4.0
+"""Times the usual norm of noise: two of them differ by half of that."""
 
 
 class FromEdges:
@@ -36,6 +40,7 @@ class FromEdges:
         self.ue_names: dict[int, str] = {}
         self.ues_out: dict[int, frozenset[int]] = {}
         self.coding = 0
+        self.releases = Releases(ues_of)
         self._experiment = experiment
         self._ues_of = ues_of
         self._answered: set[Child] = set()
@@ -59,6 +64,10 @@ class FromEdges:
     def gone(self, side: ParentSide, child: Child) -> None:
         """What an edge held has gone with it, until it says so again."""
         side.gathering.forget(child.number)
+
+    def told(self, child: Child, sketch: Any) -> None:
+        """Something has left a cell."""
+        self.releases.sketched(child.number, sketch)
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch for UEs of this edge."""
@@ -130,7 +139,10 @@ class FromEdges:
         present, squared = self._present(held, delivered.ues), delivered.squared_norm
         room = check.coding_room(squared, self.coding, held.sketch.noise, hops=2)
         if present < 1.0:
-            room += (1.0 - present) * self._missing_norm(held, squared)
+            room += (1.0 - present) * self._missing_norm(held, squared) + _noise_norm(
+                self._experiment, len(delivered.ues)
+            )
+        room += 0.0 if self._experiment.secure is None else self._experiment.secure.room
         announced = held.sketch.values / present if present < 1.0 else held.sketch.values
         check.check(delivered.update, announced, squared_norm=squared, room=room / present)
 
@@ -146,6 +158,10 @@ class FromEdges:
             return np.inf
         typical = [one.sketch.norm for one in self._planned.values()]
         return float(FAR * ratio * np.sqrt(len(held.sketch.ues)) * max(squared**0.5, float(np.median(typical))))
+
+    def took_step(self, child: Child, tag: Tag, message: Any) -> None:
+        """Edges send means, and no sums are kept from a cloud."""
+        raise RefusedError("unexpected", "a step of a secure sum came from an edge")
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It holds nothing: it needs the current model."""
@@ -180,3 +196,12 @@ def _note_names(known: dict[int, str], ues: Sequence[int], names: Sequence[str])
         known.pop(ue, None)
     if len(names) == len(ues):
         known.update({ue: name for ue, name in zip(ues, names, strict=True) if NODE_NAME.fullmatch(name)})
+
+
+def _noise_norm(work: SharedWork, count: int) -> float:
+    """How far the noise of a mean of so many UEs may be off that of its sketch, where UEs have gone in between."""
+    private = work.private
+    if private is None:
+        return 0.0
+    usual = private.noise_multiplier * private.clip_norm / count * float(np.sqrt(work.updates.num_travelling))
+    return _FAR_NOISE * usual

@@ -16,7 +16,8 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.wire import Arrival, Vector, VectorSpec
+from hpfl.deployment.secure_sums import SecureSums
+from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec
 from hpfl.training.norm_bound import NormBound, scale_of
 
 _NORM_OVER_SKETCH = 3.0
@@ -41,10 +42,13 @@ class FromUes:
         self._updates = joined_by(experiment.edge_settings, **room)
         self._coding = 0
         self._experiment = experiment
+        self.secure: SecureSums | None = None
 
     @property
     def update_spec(self) -> VectorSpec:
         """What a UE's update must look like that was ordered last."""
+        if self.secure is not None:
+            return self.secure.format.update_spec
         return self._experiment.updates.ue_spec(self._coding)
 
     def admit(self, child: Child) -> None:
@@ -62,17 +66,29 @@ class FromUes:
         if child.hello.visitor:
             self.visitors.add(child)
             self.visited.set()
-        elif child.number not in side.gathering.held:
+            return
+        if self.secure is not None:
+            self.secure.attached(child)
+        if child.number not in side.gathering.held:
             side.hand_out([child])
 
     def gone(self, side: ParentSide, child: Child) -> None:
         """A UE that has left may be back in time: what it has announced stays."""
         if child.hello.visitor:
             self.visitors.discard(child)
+        elif self.secure is not None:
+            self.secure.gone(child)
+
+    def told(self, child: Child, sketch: Any) -> None:
+        """What UEs send stays in their cell."""
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch with the samples that the UE has declared."""
         work = self._experiment
+        if self.secure is not None:  # it comes without its numbers, which are masked
+            said = check_sketch(sketch, width=0, largest=0.0)
+            _check_samples(work, said.weight, said.num_samples, child.hello.num_samples)
+            return said
         largest = work.sketches.largest(work.bounds.update_norm)
         checked = check_sketch(sketch, width=work.sketch_width, largest=largest, codings=len(work.foretold))
         _check_samples(work, checked.weight, checked.num_samples, child.hello.num_samples)
@@ -93,6 +109,9 @@ class FromUes:
         """Add a UE's update if it is sound and the one that was announced, with the samples that were."""
         announced = self._announced[number]
         _check_samples(self._experiment, arrival.begin.weight, int(arrival.begin.num_samples), announced.num_samples)
+        if self.secure is not None:
+            self.secure.take_update(number, arrival.vector().tobytes())
+            return
         update = self._experiment.updates.from_ue(arrival, self._coding)
         squared = check_update(update, self._experiment.bounds)
         if announced.scale != 1.0:
@@ -122,7 +141,13 @@ class FromUes:
 
     def combined(self) -> Vector:
         """What the mean, or the edge's combine rule, makes of what was added, in float64."""
-        return self._updates.value()
+        return self._updates.value() if self.secure is None else self.secure.mean
+
+    def took_step(self, child: Child, tag: Tag, message: Any) -> None:
+        """A UE's step of a secure sum."""
+        if self.secure is None:
+            raise RefusedError("unexpected", "a step of a secure sum came, and secure.aggregation is none")
+        self.secure.take(child, tag, message)
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It is left out of this round."""

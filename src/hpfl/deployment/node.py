@@ -17,11 +17,13 @@ from hpfl.deployment.checks import Bounds
 from hpfl.deployment.greeting import Shapes
 from hpfl.deployment.logs import LOGGER, log
 from hpfl.deployment.node_parts import make_node_task, node_shape, sketch_width, vector_spec
+from hpfl.deployment.secure_format import SecureFormat
 from hpfl.deployment.settings import NodeSettings
 from hpfl.deployment.sketch_check import SketchCheck, coding_errors
 from hpfl.deployment.update_format import UpdateFormat
 from hpfl.learning import LOSSES, columns_of
 from hpfl.learning.metrics import ranges_of
+from hpfl.private_runs import cell_privacy, check_whole_numbers
 from hpfl.rng import Streams
 from hpfl.training.sketch import make_projection
 
@@ -98,6 +100,7 @@ class SharedWork:
         self.columns = columns_of(self.metrics)
         self.ranges = ranges_of(self.metrics, _least_loss(self.config))
         self.edge_settings = edge_settings(self.config, memory_gb=self.config.learning.memory_gb)
+        self.private = cell_privacy(self.config, self.sending)
 
     @cached_property
     def sketches(self) -> SketchCheck:
@@ -105,6 +108,13 @@ class SharedWork:
         streams, backhaul = Streams(self.config.training.seed), self.config.network.backhaul
         projection = make_projection(self.spec.length, streams, width=self.sketch_width)
         return SketchCheck.of(projection, coding_errors(self.sending, streams, backhaul=backhaul))
+
+    @cached_property
+    def secure(self) -> SecureFormat | None:
+        """How sketches and updates of UEs look under masks; None where they are sent one by one."""
+        made = SecureFormat.of(self) if self.config.secure.on else None
+        check_whole_numbers(self.private, None if made is None else made.update)
+        return made
 
     def weight(self, num_samples: int) -> float:
         """A member's weight in a mean: all alike, or by samples."""

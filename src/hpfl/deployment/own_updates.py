@@ -1,18 +1,22 @@
 """How a UE turns a model into its update: as its method and its uplink say, with what they keep on its own disk."""
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from hpfl.arrays import FloatArray
+from hpfl.arrays import FloatArray, IntArray
 from hpfl.deployment.checks import check_update
 from hpfl.deployment.coder import Coder
 from hpfl.deployment.learner import Learner
+from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.ue_privacy import Released, UePrivacy
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import Draws, Kept, NonFiniteUpdateError
 from hpfl.rng import Streams
@@ -21,13 +25,17 @@ from hpfl.training.edge_round import draw_key
 
 @dataclass(frozen=True)
 class OwnUpdate:
-    """An update as it is sent uncoded, what arrives of it, its sketch, what codings would add, and what is kept."""
+    """An update as it is sent uncoded, what arrives of it, its sketch, what codings would add, and what is kept.
+
+    `levels` are those that it is sent as under masks, where they have noise in them.
+    """
 
     packed: Vector
     arrives: Vector
     sketch: FloatArray
     noise: FloatArray
     kept: Kept | None = None
+    levels: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -39,13 +47,30 @@ class OwnUpdates:
     number: int
     store: OwnStore
     coder: Coder
+    privacy: UePrivacy | None = None
 
     def made(self, tag: Tag, params: Vector) -> OwnUpdate:
-        """An update that no parent would refuse, and its sketch."""
+        """An update that no parent would refuse, clipped and noised where it is to be, and its sketch."""
         try:
-            return self._plain(tag, params) if self.work.sending.is_plain else self._sent(tag, params)
+            own = self._plain(tag, params) if self.work.sending.is_plain else self._sent(tag, params)
         except NonFiniteUpdateError as error:
             raise RefusedError("nonfinite", str(error)) from None
+        return own if self.privacy is None else self._released(own, self.privacy.released(own.arrives, tag))
+
+    def _released(self, own: OwnUpdate, leaves: Released) -> OwnUpdate:
+        check_update(leaves.update, self.work.bounds)
+        places = self.work.sending.places
+        packed = leaves.update if places is None else leaves.update[places.numpy()]
+        sketch = self.learner.sketch(leaves.update)
+        return replace(own, packed=packed, arrives=leaves.update, sketch=sketch, levels=leaves.levels)
+
+    def within(self, own: OwnUpdate, fitted: Callable[[Vector], Vector]) -> OwnUpdate:
+        """An update as it fits the range of a secure sum; it is told where it does not fit as it is."""
+        arrives = fitted(own.arrives)
+        if arrives is own.arrives:
+            return own
+        log("scaled down to secure.range", level=logging.WARNING, largest=float(np.abs(own.arrives).max()))
+        return replace(own, packed=arrives, arrives=arrives, sketch=self.learner.sketch(arrives))
 
     def keep(self, tag: Tag, kept: Kept) -> None:
         """Put on the disk what is kept beside an update, before anybody hears of it."""

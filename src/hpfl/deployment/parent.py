@@ -181,6 +181,7 @@ class ParentSide:
             if not hello.visitor:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
+        self._ways.told(child, hello.sketch)
         with struck(self.attendance, number, self.gathering.changed):
             sketch = believed(self._ways.checked, child, hello.sketch, self.learnt)
         child.model = model_of(tag)
@@ -228,6 +229,7 @@ class ParentSide:
                 if child.may_repeat and self.gathering.holds(child.number, tag):  # the question and it have crossed
                     child.may_repeat -= 1
                     return
+                self._ways.told(child, frame.sketch)
                 self._check_due(child, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
                     sketch = believed(self._ways.checked, child, frame.sketch, self.learnt)
@@ -240,6 +242,10 @@ class ParentSide:
                 self.evaluating.take(tag, child.number, frame.figures, allowed=allowed)
             case "request":
                 self._ways.requested(self, child)
+            case "secure":
+                check_speaker(tag, name=child.name, run=self.run)
+                with struck(self.attendance, child.number, self.gathering.changed):
+                    self._ways.took_step(child, tag, frame.secure)
             case "refusal":
                 self._declined(child, tag, frame.refusal.code)
             case _:

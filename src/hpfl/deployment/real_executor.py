@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from hpfl.arrays import BoolArray
+from hpfl.arrays import BoolArray, IntArray
 from hpfl.deployment.audit import Aggregated, Uploaded
 from hpfl.deployment.books import Books
 from hpfl.deployment.bridge import LoopThread
@@ -112,6 +112,7 @@ class DeployedExecutor:
             dropped=rebased,
             base_round=base_round,
             places=self.links.places,
+            releases=self._releases(),
         )
         return seen if self.downlink is None else self._from_above(state, seen, self.downlink)
 
@@ -148,12 +149,14 @@ class DeployedExecutor:
         began = time.perf_counter()
         within_s = deadline_s(self.settings, plan.round_latency_s, steps=2)
         came = self.loop.run(self.cloud.execute(orders, within_s, coding=plan.coding))
+        self.cloud.releases.ordered({edge: held[edge] for edge in chosen}, came)
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
         scale, rounds = self.settings.time_scale, self.links.config.training.edge_rounds
         ue_bytes = self.updates.ue_spec(plan.coding).nbytes * rounds
         self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale, ue_bytes=ue_bytes))
         self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
+            releases=self._releases(),
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
             uplink_bits=upload_bits(self.links, came, plan.coding),
@@ -162,6 +165,11 @@ class DeployedExecutor:
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
             phases=stretches(self._times(state, observation, plan, measured_s), held, set(orders), came),
         )
+
+    def _releases(self) -> IntArray | None:
+        """What has left the cells since this was asked last, by UE; None: they are not private."""
+        config = self.links.config
+        return self.cloud.releases.taken(config.network.num_ues) if config.privacy.on else None
 
     def _times(self, state: TrainState, observation: Observation, plan: Plan, measured_s: float) -> RoundTimes:
         links, paced = observation.links, self.settings.paced

@@ -21,6 +21,7 @@ class Metrics:
         self.misses = Counter("hpfl_misses", "Answers that did not come in time.", **made)
         self.accepted = Counter("hpfl_updates_accepted", "Updates that went into a mean.", **made)
         self.refused = Counter("hpfl_messages_refused", "Messages refused, by rule.", ["code"], **made)
+        self.secure = Counter("hpfl_secure_sessions", "Secure sums, by how they ended.", ["outcome"], **made)
         self.attachments = Counter("hpfl_attachments", "Streams opened by children.", **made)
         self.received = Counter("hpfl_received_bytes", "Bytes received from children.", **made)
         self.sent = Counter("hpfl_sent_bytes", "Bytes sent to children.", **made)

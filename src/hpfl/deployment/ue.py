@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.own_thread import OwnThread
 from hpfl.deployment.own_updates import OwnUpdate, OwnUpdates
 from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.secret_draws import kept_key
+from hpfl.deployment.secure_member import SecureMember, cell_of
 from hpfl.deployment.settings import UeNodeSettings
 from hpfl.deployment.stream import sleep_until
 from hpfl.deployment.ue_metrics import UeMetrics
+from hpfl.deployment.ue_privacy import UePrivacy
 from hpfl.deployment.uploading import Upload
 from hpfl.deployment.wire import Tag, Vector, numbers
 from hpfl.learning.coding import BY_UE
@@ -45,9 +49,13 @@ class Ue:
             settings.number,
             OwnStore(Path(settings.state), experiment.sending.numbers_kept),
             Coder.of(experiment, BY_UE, settings.number, settings.state),
+            _privacy(settings, experiment),
         )
         self._thread = OwnThread(settings.name)
         self._own: OwnUpdate | None = None
+        self._secure: SecureMember | None = None
+        if experiment.config.secure.on:
+            self._secure = SecureMember(settings, experiment, self.up.link, self.num_samples)
 
     async def run(self) -> None:
         """Stay attached to the edge until the run is over."""
@@ -63,7 +71,9 @@ class Ue:
     # what the child's side asks for
 
     def attached(self) -> None:
-        """Nothing to do."""
+        """A secure sum that was begun on the stream before is over."""
+        if self._secure is not None:
+            self._secure.detached()
 
     def turned(self) -> None:
         """An update that is being sent is sent to its end."""
@@ -71,20 +81,26 @@ class Ue:
     async def sketched(self, tag: Tag, vector: Vector) -> Any:
         """Compute on a model and keep the update; its sketch."""
         began = time.perf_counter()
-        own = await self._thread.run(lambda: self._updates.made(tag, vector))  # what a newer model overtakes ends here
+        own = await self._thread.run(lambda: self._made(tag, vector))  # what a newer model overtakes ends here
         took_s = time.perf_counter() - began
         self.metrics.computed.inc()
         self.metrics.seconds.observe(took_s)
         if own.kept is not None:
             await self._thread.run(lambda: self._updates.keep(tag, own.kept))
-        self._own = own
+        self._own, secure = own, self._secure
+        if secure is not None:
+            secure.holds(tag, own.sketch)
         return pb.Sketch(
-            values=numbers(own.sketch),
+            values=numbers(own.sketch) if secure is None else b"",
             weight=self._experiment.weight(self.num_samples),
             num_samples=self.num_samples,
             took_s=took_s,
-            noise=numbers(own.noise),
+            noise=numbers(own.noise) if secure is None else b"",
         )
+
+    def _made(self, tag: Tag, vector: Vector) -> OwnUpdate:
+        own = self._updates.made(tag, vector)
+        return own if self._secure is None else self._updates.within(own, self._secure.format.fitted)
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:
         """The update that is held, coded as the order says, when the time of computing is over."""
@@ -92,11 +108,12 @@ class Ue:
         if own is None:
             return None
         try:
-            codes = self._experiment.updates.codes(order.coding)
-            message = await self._thread.run(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
+            message = await self._message(tag, own, order)
         except RefusedError as error:
             self.metrics.refused.labels(error.code).inc()
             log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
+            return None
+        if message is None:
             return None
         sends_s = ordered_s + order.compute_s
         if order.paced:
@@ -104,6 +121,19 @@ class Ue:
         weight = self._experiment.weight(self.num_samples)
         self.metrics.sent.inc()
         return Upload(message, {"num_samples": self.num_samples, "weight": weight}, sends_s)
+
+    async def _message(self, tag: Tag, own: OwnUpdate, order: Any) -> Vector | None:
+        """The update as it is sent; None where it is for a secure sum that this UE has no part in."""
+        if self._secure is not None:
+            return await self._secure.masked_update(tag, own.arrives, own.levels)
+        codes = self._experiment.updates.codes(order.coding)
+        return await self._thread.run(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
+
+    def took_step(self, tag: Tag, message: Any) -> None:
+        """A step of a secure sum."""
+        if self._secure is None:
+            raise RefusedError("unexpected", "a step of a secure sum came, and secure.aggregation is none")
+        self._secure.take(tag, message)
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """This UE's figures of a model."""
@@ -118,3 +148,11 @@ class Ue:
 
     async def end(self, stop: Any) -> None:
         """Nobody is below."""
+
+
+def _privacy(settings: UeNodeSettings, work: SharedWork) -> UePrivacy | None:
+    """What a UE does for its privacy; None: nothing."""
+    if work.private is None:
+        return None
+    cell = cell_of(work.config, settings.number)
+    return UePrivacy(work.private, work.secure, settings.number, cell, cache(lambda: kept_key(Path(settings.state))))

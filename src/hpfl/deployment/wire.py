@@ -15,7 +15,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.vector_frame import VectorFrame, vector_frame
 
-VERSION = 3
+VERSION = 4
 CHUNK_BYTES = 2**20
 MAX_FRAME_BYTES = 2 * CHUNK_BYTES
 """A chunk, and as much again for a head that lists the UEs of an edge."""

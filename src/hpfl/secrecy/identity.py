@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -72,7 +72,7 @@ class CertificateTrust:
         name_of: Callable[[int], str | None] = lambda number: None,
     ) -> None:
         self._authorities, self._now, self._is_revoked, self._name_of = authorities, now, is_revoked, name_of
-        self._issued: OrderedDict[tuple[bytes, bytes], tuple[x509.Certificate, str]] = OrderedDict()
+        self._issued: OrderedDict[bytes, tuple[x509.Certificate, x509.Certificate, str]] = OrderedDict()
         self._verified: OrderedDict[tuple[bytes, bytes, bytes], None] = OrderedDict()
 
     def check(self, number: int, certificate: bytes, message: bytes, signature: bytes) -> str:
@@ -97,16 +97,14 @@ class CertificateTrust:
 
     def _of_an_authority(self, certificate: bytes) -> tuple[x509.Certificate, str]:
         """A UE's certificate, signed by an authority that stands now, and its name; remembered with the authority."""
-        for authority in self._authorities():
-            key = (authority.fingerprint(hashes.SHA256()), certificate)
-            found = self._issued.get(key)
-            if found is None and (issued := _issued_by(certificate, authority)) is not None:
-                found = issued, _name_of_ue(issued)
-                _keep(self._issued, key, found)
-            if found is not None:
-                _check_time(authority, self._now())
-                return found
-        raise SecrecyError("its certificate was not issued by an authority of this deployment")
+        standing = self._authorities()
+        found = self._issued.get(certificate)
+        if found is None or found[0] not in standing:
+            found = _issued_by_one(certificate, standing)
+            _keep(self._issued, certificate, found)
+        authority, shown, name = found
+        _check_time(authority, self._now())
+        return shown, name
 
 
 def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value) -> None:
@@ -125,13 +123,18 @@ def _verify(certificate: x509.Certificate, message: bytes, signature: bytes) -> 
         raise SecrecyError("its keys are not signed by the key of its certificate") from None
 
 
-def _issued_by(certificate: bytes, authority: x509.Certificate) -> x509.Certificate | None:
-    try:
-        found = x509.load_der_x509_certificate(certificate)
-        found.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        return None
-    return found
+def _issued_by_one(
+    certificate: bytes, authorities: Sequence[x509.Certificate]
+) -> tuple[x509.Certificate, x509.Certificate, str]:
+    """The authority that has signed a certificate, the certificate, and the UE's name in it."""
+    for authority in authorities:
+        try:
+            found = x509.load_der_x509_certificate(certificate)
+            found.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+            continue
+        return authority, found, _name_of_ue(found)
+    raise SecrecyError("its certificate was not issued by an authority of this deployment")
 
 
 def _check_time(certificate: x509.Certificate, now: datetime.datetime) -> None:

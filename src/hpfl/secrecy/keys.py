@@ -74,8 +74,8 @@ def channel(digest: bytes, secret: bytes, numbers: tuple[int, int], adverts: byt
     `adverts` stands for what both were told of all members, with fresh keys of theirs: the same for both, and new for
     each session.
     """
-    labels = [four(number) for number in sorted(numbers)]
-    found = derived(secret, 4 * KEY_BYTES, b"channel", digest, adverts, *labels)
+    both = b"".join(map(four, sorted(numbers)))
+    found = derived(secret, 4 * KEY_BYTES, b"channel", digest, adverts, both)
     up, down = found[: 2 * KEY_BYTES], found[2 * KEY_BYTES :]
     if numbers[0] > numbers[1]:
         up, down = down, up
@@ -91,12 +91,11 @@ def pair_masks(
     """
     plus: list[bytes] = []
     minus: list[bytes] = []
-    mine = public_bytes(own)
+    mine, name = four(number) + public_bytes(own), instance.encode()
     for other, public in others.items():
-        labels = (four(number), mine, four(other), public)
-        if other < number:
-            labels = (four(other), public, four(number), mine)
-        key = derived(agreed(own, public, other), KEY_BYTES, b"pair mask", digest, instance.encode(), *labels)
+        theirs = four(other) + public
+        both = mine + theirs if number < other else theirs + mine
+        key = derived(agreed(own, public, other), KEY_BYTES, b"pair mask", digest, name, both)
         (plus if number < other else minus).append(key)
     return plus, minus
 

@@ -30,7 +30,7 @@ from hpfl.network.newcomers import drawn_newcomers
 from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
-from hpfl.private_runs import cell_privacy
+from hpfl.private_runs import cell_privacy, check_whole_numbers
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
 from hpfl.simulation.learners import Learners
@@ -148,6 +148,7 @@ def _edge_settings(config: Experiment, sending: Sending, fleet: Fleet, hostility
         config, memory_gb=_KEPT_SHARE * config.learning.memory_gb, cell=cell_sum_of(config, sending)
     )
     settings = replace(settings, private=cell_privacy(config, sending))
+    check_whole_numbers(settings.private, settings.cell)
     if hostility is not None and hostility.of_ues.any():
         settings = replace(settings, combine=config.part("training.edge_combine"))
     counts, bytes_each = np.bincount(fleet.edge_of_ue), torch_dtype(config).itemsize

@@ -34,8 +34,8 @@ class EdgeSettings:
     weighting: Literal["uniform", "samples"] = "uniform"
     combine: Combine | None = None
     memory_gb: float = 4.0
-    private: CellPrivacy | None = None
     cell: CellSum | None = None
+    private: CellPrivacy | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +127,10 @@ def edge_updates(
     start, noise, num_scaled = params, None, 0
     for edge_round in range(settings.edge_rounds):
         asking = _Asking(cohort, streams, draw_key(base_round, edge_round), coding)
-        if settings.private is not None:
-            result = _privately(asking, start, who, settings.private)
-        elif settings.cell is not None and (coding.asks or not settings.cell.coded):
+        if settings.cell is not None and (coding.asks or not settings.cell.coded):
             result = _under_masks(asking, start, who, settings)
+        elif settings.private is not None:
+            result = _privately(asking, start, who, settings.private)
         elif settings.combine is None:
             result = _added_up(asking, start, who)
         else:
@@ -187,10 +187,13 @@ def _privately(asking: _Asking, start: torch.Tensor, who: Participants, private:
     clip = private.clip_norms(who.rules, who.num_edges)
     result = replace(asking, coding=replace(asking.coding, clip=clip)).updates(start, who)
     assert result.norms is not None
-    numbers = np.arange(who.num_edges) if who.numbers is None else who.numbers
-    cells = Cells(numbers, who.ues, who.edge_of, asking.key)
-    noised, rules = private.released(result.update, result.norms, cells, clip)
+    noised, rules = private.released(result.update, result.norms, _cells(asking, who), clip)
     return EdgeResult(noised, squared_norms(noised), result.kept, rules or who.rules, result.noise)
+
+
+def _cells(asking: _Asking, who: Participants) -> Cells:
+    numbers = np.arange(who.num_edges) if who.numbers is None else who.numbers
+    return Cells(numbers, who.ues, who.edge_of, asking.key)
 
 
 def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settings: EdgeSettings) -> EdgeResult:
@@ -220,9 +223,16 @@ def _all_at_once(asking: _Asking, start: torch.Tensor, who: Participants, settin
 
 
 def _under_masks(asking: _Asking, start: torch.Tensor, who: Participants, settings: EdgeSettings) -> EdgeResult:
-    """The means from the exact sums of the words that UEs send, who code their updates as their cell has agreed."""
+    """The means from the exact sums of the words that UEs send, who code their updates as their cell has agreed.
+
+    Where cells are private UEs clip their updates shorter by what rounding to whole numbers may add, so that a UE's
+    words are no longer than the clip norm either, and the sum is noised.
+    """
     assert settings.cell is not None
-    plain = replace(asking, coding=UNCODED)
+    private, clip = settings.private, None
+    if private is not None:
+        clip = private.clip_norms(who.rules, who.num_edges)
+    plain = replace(asking, coding=UNCODED if clip is None else Coding(clip=clip - settings.cell.rounding))
     fits = most_kept(settings, num_parameters=start.shape[-1], bytes_each=start.element_size())
 
     def updates(some: Participants) -> CohortUpdates:
@@ -231,8 +241,10 @@ def _under_masks(asking: _Asking, start: torch.Tensor, who: Participants, settin
 
     cells = MaskedRound(settings.cell, asking.streams, asking.key, max(min(fits, _MOST_ROWS), 1))
     found = cells.means(updates, who, start)
-    importance = squared_norms(found.update)
-    return EdgeResult(found.update, importance, found.kept, found.rules, num_scaled=found.num_scaled)
+    update = found.update
+    if private is not None and clip is not None:
+        update, _ = private.released(update, np.zeros(0), _cells(asking, who), clip)
+    return EdgeResult(update, squared_norms(update), found.kept, found.rules, num_scaled=found.num_scaled)
 
 
 def _contributions(who: Participants, per_ue: torch.Tensor, edge: int) -> list[Contribution]:

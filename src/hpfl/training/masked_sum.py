@@ -90,16 +90,14 @@ class MaskedRound:
 
 def _pieces(edge_of: IntArray, most: int) -> Iterator[IntArray]:
     """Places of at most so many UEs, of whole edges where these fit: sums of whole numbers have no order."""
-    counts = np.bincount(edge_of)
-    together = list[IntArray]()
-    for edge in np.flatnonzero(counts).tolist():
-        own = np.flatnonzero(edge_of == edge)
-        if together and sum(map(len, together)) + len(own) > most:
-            yield np.concatenate(together)
-            together = []
-        if len(own) > most:
-            yield from np.split(own, range(most, len(own), most))
-        else:
-            together.append(own)
-    if together:
-        yield np.concatenate(together)
+    order, first, last = np.argsort(edge_of, kind="stable"), 0, 0
+    for end in np.cumsum(np.bincount(edge_of)).tolist():
+        if end - first > most and last > first:
+            yield order[first:last]
+            first = last
+        if end - first > most:
+            yield from np.split(order[first:end], range(most, end - first, most))
+            first = end
+        last = end
+    if last > first:
+        yield order[first:last]

@@ -25,6 +25,8 @@ from hpfl.training.combine import RuleState
 BY_UE, BY_EDGE = "privacy/ue", "privacy/edge"
 """Purposes of the draws of noise: keyed by base round and edge round, and by the number of who adds it."""
 CLIP_NORM = "clip_norm"
+MOST_NOISE = 12.0
+"""Standard deviations of a UE's own noise that there is room for where it is sent as whole numbers."""
 _COUNT_SENSITIVITY = 0.5
 _AT_ONCE = 1 << 21  # numbers drawn in one go
 _CPU = torch.device("cpu")

@@ -3,6 +3,7 @@
 The simulator and a deployed cell use the same two functions. A simulated one leaves the masks out, for they cancel.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -96,6 +97,11 @@ class CellSum:
     def upload_bits(self) -> int:
         """Bits of an upload, without those of the protocol itself."""
         return self.num_words * self.bits
+
+    @property
+    def rounding(self) -> float:
+        """By how much rounding to levels between fixed limits may change an update, at most, in its norm."""
+        return 2.0 * self.largest / (self.count - 1) * math.sqrt(self.num_numbers)
 
     @property
     def least_scale(self) -> float:

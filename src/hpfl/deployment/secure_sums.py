@@ -1,0 +1,199 @@
+"""How an edge learns the means of its UEs' sketches and updates, and none of them: attempts, outcomes, checks."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from hpfl.arrays import FloatArray
+from hpfl.deployment.checks import CheckedSketch, check_update
+from hpfl.deployment.hub import Child
+from hpfl.deployment.logs import log
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.parent import ParentSide
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.secure_cell import Cell
+from hpfl.deployment.secure_format import CellAgreed, made_format, whole_weight
+from hpfl.deployment.secure_trust import DeploymentTrust
+from hpfl.deployment.secure_wire import SKETCH, UPDATE
+from hpfl.deployment.settings import EdgeNodeSettings
+from hpfl.deployment.wire import Tag, Vector
+from hpfl.secrecy import SecrecyError, Session, TooFewError, WrongMaskError
+
+Outcome = Literal["summed", "too few", "unmasked wrong", "refused"]
+"""How a sum has ended: it is there; too few were left; what was revealed leads nowhere; the sum breaks a rule."""
+
+Gather = Callable[[], Awaitable[dict[int, CheckedSketch]]]
+"""Waits for the UEs that compute; what they say of themselves in the clear."""
+
+SOONER = 0.8
+"""Of the time a cloud waits for its edges, the share they wait for their UEs: their answer must come in time."""
+
+_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
+"""Between two attempts at one model, doubled each time."""
+_AGREES_S = 30.0
+"""No UE is waited for longer where those that are left agree on who they are."""
+
+
+class SecureSums:
+    """The secure sums of one edge; `mean` is what the newest sum of updates came to, `sketch` that of sketches."""
+
+    def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: range) -> None:
+        self.format = made_format(work)
+        self.threshold = 2 * len(slots) // 3 + 1
+        self.mean: Vector = np.zeros(0)
+        self.sketch: FloatArray = np.zeros(0)
+        self._sketched: set[int] = set()
+        self._side, self._work, self._slots = side, work, slots
+        self._limit_s = SOONER * settings.timing.compute_s
+        self._number, self._scales = settings.number, self.format.first_agreed()
+        self._trust = DeploymentTrust(settings.tls, self._name_of)
+        self._cell: Cell | None = None
+        self._only: Collection[int] | None = None
+        self._gathered = False
+
+    # what UEs do
+
+    def attached(self, child: Child) -> None:
+        """A UE has come: it may still be in time."""
+        if self._cell is not None and self._is_wanted(child.number):
+            self._cell.invite([child])
+
+    def gone(self, child: Child) -> None:
+        """A UE has left."""
+        if self._cell is not None:
+            self._cell.gone(child)
+
+    def take(self, child: Child, tag: Tag, message: Any) -> None:
+        """A step of the session in hand."""
+        self._open_cell.take(child, tag, message)
+
+    def take_update(self, number: int, message: bytes) -> None:
+        """A masked update."""
+        self._open_cell.take_update(number, message)
+
+    @property
+    def _open_cell(self) -> Cell:
+        if self._cell is None:
+            raise RefusedError("unexpected", "a step of a secure sum came that nobody asked for")
+        return self._cell
+
+    # one edge round
+
+    async def gathered(
+        self, tag: Tag, gather: Gather, only: Collection[int] | None, vacant: Callable[[bool], object]
+    ) -> dict[int, CheckedSketch]:
+        """Set a session up while UEs compute, again where too few are left; who is in, and the mean of their sketches.
+
+        In a later edge round there are no sketches, and no second attempt. There is nobody where the model has
+        diverged.
+        """
+        pause_s = _PAUSE_S
+        while True:
+            setting_up = self._begin(tag.by(self._side.name), only)
+            try:
+                held = await gather()
+                self._gathered = True
+                if not held:
+                    return {}
+                await setting_up
+                assert self._cell is not None
+                return held if only is not None else await self._sum_of_sketches(self._cell, held)
+            except SecrecyError as error:
+                self._failed(tag, error)
+                if only is not None:
+                    return {}
+            finally:
+                setting_up.cancel()
+            vacant(True)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2.0 * pause_s, _LONGEST_PAUSE_S)
+
+    def begin_updates(self, of: Collection[int]) -> set[int]:
+        """Masked updates are due; whom it is worth asking."""
+        return set() if self._cell is None else self._cell.begin_updates(of)
+
+    async def summed(self, tag: Tag, announced: Mapping[int, CheckedSketch]) -> set[int]:
+        """Learn the mean of the masked updates that have come; whose it is, nobody's where there is none."""
+        cell = self._open_cell
+        try:
+            words, survivors = await cell.summed(UPDATE, limit_s=min(self._limit_s, _AGREES_S))
+        except SecrecyError as error:
+            self._failed(tag, error)
+            return set()
+        agreed = CellAgreed(self._number, self._scales)
+        found = self.format.update_mean(words, self._weight(announced, survivors), tag, agreed)
+        self.mean = np.asarray(found.update[0].numpy())
+        try:
+            self._check(tag, set(survivors))
+        except RefusedError as error:
+            self._note("refused")
+            why = "the cell's sum is refused, and nobody can tell whose doing it is"
+            log(why, level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
+            return set()
+        self._scales = self.format.next_agreed(self._scales, found.clipped[0])
+        self._note("summed")
+        self._side.metrics.accepted.inc(len(survivors))
+        return set(survivors)
+
+    # how
+
+    def _begin(self, tag: Tag, only: Collection[int] | None) -> "asyncio.Task[None]":
+        side, agreed = self._side, self._scales
+        self._only, self._gathered = only, False
+
+        def made(attempt: bytes) -> Session:
+            return self.format.session(tag, edge=side.name, attempt=attempt, agreed=agreed, slots=len(self._slots))
+
+        self._trust.look()
+        cell = self._cell = Cell(made, tag, side, self._slots, trust=self._trust, agreed=agreed)
+        cell.invite([child for number, child in side.hub.children.items() if self._is_wanted(number)])
+
+        def is_early() -> bool:
+            return only is None and not self._gathered and (side.opening.is_early() or cell.num_heard < self.threshold)
+
+        task = asyncio.get_running_loop().create_task(cell.set_up(is_early, limit_s=self._limit_s))
+        task.add_done_callback(_seen)
+        return task
+
+    async def _sum_of_sketches(self, cell: Cell, held: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
+        await cell.masked_sketches(held, limit_s=self._limit_s)
+        words, survivors = await cell.summed(SKETCH, limit_s=min(self._limit_s, _AGREES_S))
+        self.sketch = self.format.sketch_mean(words, self._weight(held, survivors))
+        self._sketched = set(survivors)
+        return {ue: held[ue] for ue in survivors}
+
+    def _check(self, tag: Tag, survivors: set[int]) -> None:
+        """Refuse a mean that is too large, and one of another sketch than the same UEs have announced."""
+        squared = check_update(self.mean, self._work.bounds)
+        room = self.format.room
+        if tag.edge_round == 0 and survivors == self._sketched and np.isfinite(room):
+            self._work.sketches.check(self.mean, self.sketch, squared_norm=squared, room=room)
+
+    def _name_of(self, number: int) -> str | None:
+        return next((name for name, one in self._side.roster.items() if one == number), None)
+
+    def _weight(self, said: Mapping[int, CheckedSketch], ues: Collection[int]) -> int:
+        return sum(whole_weight(self._work.config, said[ue].num_samples) for ue in ues)
+
+    def _is_wanted(self, number: int) -> bool:
+        is_out = self._side.attendance.is_left_out(number)
+        return not is_out and (self._only is None or number in self._only)
+
+    def _failed(self, tag: Tag, error: SecrecyError) -> None:
+        self._note("too few" if isinstance(error, TooFewError) else "unmasked wrong")
+        if isinstance(error, WrongMaskError):
+            for number in error.members:
+                self._side.attendance.strike(number, f"a secure sum could not be unmasked: {error}")
+        log("no secure sum", level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, reason=str(error))
+
+    def _note(self, outcome: Outcome) -> None:
+        self._side.metrics.secure.labels(outcome).inc()
+
+
+def _seen(task: "asyncio.Task[None]") -> None:
+    """Look at how a set-up has ended that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,257 @@
+"""Secure sums where UEs are killed between any two steps, where the edge lies, and where a UE sends garbage."""
+
+import asyncio
+import secrets
+import threading
+
+import numpy as np
+import pytest
+from deployment_nodes import Nodes, until
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.secure_cell import Cell
+from hpfl.deployment.secure_member import SecureMember
+from hpfl.secrecy import Collector, Member
+
+CELL = [
+    "secure.aggregation=cell",
+    "network.edges=1",
+    "network.ues_per_edge=4",
+    "planning.max_edges=1",
+    "training.rounds=1000",
+]
+STEPS = [
+    (pb.KEYS, ""),
+    (pb.SHARES, ""),
+    (pb.MASKED, "sketch"),
+    (pb.VOTES, "sketch"),
+    (pb.REVEALED, "sketch"),
+    (pb.MASKED, "update"),
+    (pb.VOTES, "update"),
+    (pb.REVEALED, "update"),
+]
+LAST_IN = STEPS.index((pb.MASKED, "update"))
+"""Whoever is killed later has its update in the sum."""
+
+
+@pytest.fixture
+def nodes(certificates):
+    with Nodes(certificates, *CELL, tiny=True, timing={"least_wait_s": 2.0}) as made:
+        made.start_all()
+        yield made
+
+
+def outcomes(nodes):
+    found = nodes.edges[0].ues.side.metrics.secure.collect()[0].samples
+    return {one.labels["outcome"]: one.value for one in found if one.name.endswith("_total")}
+
+
+def is_mean_of(nodes, ues, before, after):
+    """Whether a step is that of the mean of some UEs' updates: `Tiny` sends the model times 0.1 + 0.01 its number."""
+    expected = (1.0 - nodes.config.learning.outer_lr * (0.1 + 0.01 * np.mean(ues))) * before.numpy()
+    return float(np.abs(after.numpy() - expected).max()) <= 2e-6
+
+
+class Killer:
+    """Kills UEs as they are about to take a step, as a power cut would."""
+
+    def __init__(self, monkeypatch, nodes):
+        self.nodes, self.victims, self.at, self.dead = nodes, set(), None, []
+        say, masked = SecureMember._say, SecureMember.masked_update
+
+        async def said(member, session, kind, entries, *, of=""):
+            await self.perhaps(member._number, (kind, of))
+            await say(member, session, kind, entries, of=of)
+
+        async def sent(member, tag, update):
+            await self.perhaps(member._number, (pb.MASKED, "update"))
+            return await masked(member, tag, update)
+
+        monkeypatch.setattr(SecureMember, "_say", said)
+        monkeypatch.setattr(SecureMember, "masked_update", sent)
+
+    async def perhaps(self, number, step):
+        if step == self.at and number in self.victims:
+            self.victims.discard(number)
+            self.dead.append(number)
+            self.nodes.tasks[f"ue-{number}"].cancel()
+            await asyncio.sleep(3600)
+
+    def revive(self):
+        for number in self.dead:
+            self.nodes.kill(f"ue-{number}")
+            self.nodes.start_ue(number)
+        until(lambda: len(self.nodes.edges[0].ues.hub.children) == 4)
+        self.dead = []
+
+
+def play_until_all_are_in(nodes):
+    """Rounds until nobody is missing any more; the model after the last."""
+    for _ in range(20):
+        (after,) = nodes.play(1)
+        if nodes.deployment.cloud.delivered and len(nodes.deployment.cloud.delivered[0].ues) == 4:
+            return after
+    raise AssertionError("somebody stays away")
+
+
+def test_a_ue_that_is_killed_between_any_two_steps_leaves_the_exact_mean_of_the_others(nodes, monkeypatch):
+    killer = Killer(monkeypatch, nodes)
+    for step, at in enumerate(STEPS):
+        before = play_until_all_are_in(nodes)
+        killer.victims, killer.at = {step % 4}, at
+        while not killer.dead:
+            known, (after,) = before, nodes.play(1)
+            before = after if not killer.dead else known
+        others = [ue for ue in range(4) if ue not in killer.dead]
+        ues = nodes.deployment.cloud.delivered[0].ues
+        assert ues == (list(range(4)) if step > LAST_IN else others), at
+        assert is_mean_of(nodes, ues, before, after)
+        killer.revive()
+    assert outcomes(nodes).keys() == {"summed"}
+
+
+@pytest.mark.parametrize("at", [(pb.MASKED, "sketch"), (pb.VOTES, "update")])
+def test_with_more_than_a_third_gone_nothing_is_summed_and_a_later_round_works(nodes, monkeypatch, at):
+    killer = Killer(monkeypatch, nodes)
+    play_until_all_are_in(nodes)
+    killer.victims, killer.at = {1, 2}, at
+
+    def revived():
+        until(lambda: len(killer.dead) == 2)
+        killer.revive()
+
+    reviving = threading.Thread(target=revived)
+    reviving.start()
+    before = play_until_all_are_in(nodes)
+    reviving.join()
+    (after,) = nodes.play(1)
+    assert outcomes(nodes)["too few"] >= 1
+    assert is_mean_of(nodes, range(4), before, after)
+
+
+class LyingEdge:
+    """Changes what an edge sends in one step, once."""
+
+    def __init__(self, monkeypatch, at, lie):
+        self.told = 0
+        send = Cell._send
+
+        def sent(cell, children, kind, entries=(), *, of="", agreed=b""):
+            if (kind, of) == at and not self.told:
+                self.told += 1
+                for child in children:
+                    send(cell, [child], kind, lie(child.number, entries), of=of, agreed=agreed)
+            else:
+                send(cell, children, kind, entries, of=of, agreed=agreed)
+
+        monkeypatch.setattr(Cell, "_send", sent)
+
+
+def successes(monkeypatch, what):
+    """How often UEs do a step of the protocol without refusing it, from now on."""
+    done, plain = [], getattr(Member, what)
+
+    def counted(member, *given):
+        found = plain(member, *given)
+        done.append((member.number, given[0]))
+        return found
+
+    monkeypatch.setattr(Member, what, counted)
+    return done
+
+
+def substituted(number, adverts):
+    """UE 0's keys are the edge's own, for all but UE 0."""
+    forged = adverts[0][:4] + secrets.token_bytes(32) + adverts[0][36:]
+    return adverts if number == 0 else {**adverts, 0: forged}
+
+
+def test_keys_that_an_edge_puts_between_ues_are_refused_by_all_who_see_them(nodes, monkeypatch, lines):
+    play_until_all_are_in(nodes)
+    edge, shared = LyingEdge(monkeypatch, (pb.ROSTER, ""), substituted), successes(monkeypatch, "shares")
+    before = play_until_all_are_in(nodes)
+    assert edge.told == 1
+    assert outcomes(nodes)["too few"] == 1
+    assert [number for number, _ in shared[:1]] == [0]  # it alone was told the truth
+    assert len(lines("sits out of a secure sum")) == 3
+    (after,) = nodes.play(1)
+    assert is_mean_of(nodes, range(4), before, after)
+
+
+class Careless:
+    """What an edge does with votes that wants to see what is masked: passes on whatever there is for whom."""
+
+    def __init__(self, monkeypatch):
+        self.votes = {}
+        monkeypatch.setattr(Collector, "add_votes", lambda _, of, number, tags: self.votes.update({number: tags}))
+        monkeypatch.setattr(Collector, "votes_for", lambda _, of, number: self.told(number))
+
+    def told(self, number):
+        return {voter: tags[number] for voter, tags in self.votes.items() if number in tags}
+
+
+def test_an_edge_that_tells_two_lists_of_survivors_is_shown_nothing(nodes, monkeypatch):
+    play_until_all_are_in(nodes)
+    until(lambda: nodes.deployment.cloud.held)  # the sketches of the next round are summed
+    careful = {name: getattr(Collector, name) for name in ("add_votes", "votes_for")}
+    careless = Careless(monkeypatch)
+    edge = LyingEdge(monkeypatch, (pb.SURVIVORS, "update"), lambda number, _: [0, 1, 2] if number < 2 else [1, 2, 3])
+    revealed = successes(monkeypatch, "reveal")
+    (before,) = nodes.play(1)
+    assert edge.told == 1
+    assert revealed == []
+    assert len(careless.votes) == 4
+    assert not nodes.deployment.cloud.delivered
+    for name, plain in careful.items():
+        monkeypatch.setattr(Collector, name, plain)
+    after = play_until_all_are_in(nodes)
+    assert is_mean_of(nodes, range(4), before, after)
+
+
+def test_an_edge_that_sums_the_same_sketches_again_without_one_ue_is_shown_nothing(nodes, lines):
+    play_until_all_are_in(nodes)
+    until(lambda: nodes.deployment.cloud.held)
+    edge = nodes.edges[0]
+    tag, held = edge.ues.side.model.tag, edge.ues.side.gathering.held
+
+    async def computed():
+        return {number: one.sketch for number, one in held.items()}
+
+    nodes.kill("ue-3")
+    again = nodes.loop.start(edge.ues.secure.gathered(tag, computed, None, lambda nobody: None))
+    try:
+        until(lambda: len(lines("sits out of a secure sum")) >= 3)
+    finally:
+        again.cancel()
+    assert all("summed before with others" in line["reason"] for line in lines("sits out of a secure sum"))
+
+
+GARBAGE = {
+    "shares of another size": (pb.SHARES, "", lambda data: data[:-1]),
+    "shares that nobody can open": (pb.SHARES, "", lambda data: secrets.token_bytes(len(data))),
+    "votes": (pb.VOTES, "update", lambda data: secrets.token_bytes(len(data))),
+    "votes of another size": (pb.VOTES, "sketch", lambda data: data + b"x"),
+    "shares that are revealed": (pb.REVEALED, "sketch", lambda data: data[:-9] + secrets.token_bytes(9)),
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_a_ue_that_sends_garbage_changes_no_sum(nodes, monkeypatch, what):
+    kind, sum_of, garbled = GARBAGE[what]
+    say = SecureMember._say
+    before = play_until_all_are_in(nodes)
+
+    async def said(member, session, step, entries, *, of=""):
+        if member._number == 3 and (step, of) == (kind, sum_of):
+            entries = {number: garbled(data) for number, data in entries.items()}
+        await say(member, session, step, entries, of=of)
+
+    monkeypatch.setattr(SecureMember, "_say", said)
+    for _ in range(3):
+        (after,) = nodes.play(1)
+        ues = nodes.deployment.cloud.delivered[0].ues
+        assert set(ues) >= {0, 1, 2}
+        assert is_mean_of(nodes, ues, before, after)
+        before = after
+    left_out = nodes.edges[0].ues.side.attendance.left_out()
+    assert left_out == (set() if what == "votes" else {3})
