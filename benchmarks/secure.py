@@ -61,8 +61,9 @@ STEPS = [
 ROWS = (
     ("plain", "a deployed round without secure sums", "s", None),
     ("secure", "the same with secure sums", "s", None),
-    ("ratio", "secure over plain", "", 2.0),
-    ("dropped", "secure, 30 of 100 UEs cut off, over plain", "", 3.0),
+    ("dropped", "the same with 30 of 100 UEs cut off in it", "s", None),
+    ("secure_ratio", "secure over plain", "", 2.0),
+    ("dropped_ratio", "30 of 100 cut off, over plain", "", 3.0),
     ("plain_edge_cpu", "the edge's processor time in a round without", "s", None),
     ("secure_edge_cpu", "the edge's processor time in a round with", "s", None),
     ("plain_ue_cpu", "a UE's processor time in a round without", "s", None),
@@ -202,8 +203,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
         edge_s, ues_s = (used[name] / options.blocks).tolist()
         result |= {f"{name}_edge_cpu": edge_s, f"{name}_ue_cpu": ues_s / options.ues}
     if "plain" in result:
-        result |= {"ratio": result.get("secure", np.nan) / result["plain"]}
-        result["dropped"] = result.get("dropped", np.nan) / result["plain"]
+        result |= {f"{name}_ratio": result[name] / result["plain"] for name in ("secure", "dropped") if name in result}
     if options.flower:
         script = Path(__file__).with_name("flower_secagg.py")
         said = subprocess.run(
