@@ -8,11 +8,12 @@ Blocks of rounds of the one and of the other deployment follow each other, each 
 ratio      seconds of a round with secure sums over those of one without               bar: 2
 dropped    the same where 30 of 100 UEs are cut off in every second round, each before another of the eight steps of
            a session, and come back; rounds in which they are cut off alone             bar: 3
-flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation
-           (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
+flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation, with 3
+           neighbours a client (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
 
-All UEs share the cores of this machine, which each has to itself in a cell: a round's seconds are those of all their
-keystreams one after the other.
+Processor time tells what a machine of its own would spend: of the edge, and of one UE, in a round and what follows it
+until the next is prepared. All UEs share the cores of this machine: a round's seconds are those of all their keystreams
+one after the other, where each UE of a cell has a machine to itself.
 """
 
 import argparse
@@ -28,7 +29,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import numpy as np
 
 import deployment as plain  # first, for what it sets before numpy and grpc are imported
 from hpfl.deployment import tier_pb2 as pb
@@ -57,8 +61,13 @@ STEPS = [
 ROWS = (
     ("plain", "a deployed round without secure sums", "s", None),
     ("secure", "the same with secure sums", "s", None),
-    ("ratio", "secure over plain", "", 2.0),
-    ("dropped", "secure, 30 of 100 UEs cut off, over plain", "", 3.0),
+    ("dropped", "the same with 30 of 100 UEs cut off in it", "s", None),
+    ("secure_ratio", "secure over plain", "", 2.0),
+    ("dropped_ratio", "30 of 100 cut off, over plain", "", 3.0),
+    ("plain_edge_cpu", "the edge's processor time in a round without", "s", None),
+    ("secure_edge_cpu", "the edge's processor time in a round with", "s", None),
+    ("plain_ue_cpu", "a UE's processor time in a round without", "s", None),
+    ("secure_ue_cpu", "a UE's processor time in a round with", "s", None),
     ("flower", "Flower's SecAgg+ in its simulation", "s", None),
 )
 
@@ -70,7 +79,7 @@ class Cell:
         self.loop = LoopThread()
         self.loop.__enter__()
         config = small_network("quickstart-paper", edges=1, ues_per_edge=ues, overrides=[*FIXED, *changes])
-        nodes = lay_out(folder, config, LocalOptions(paced=False, timing=plain.FLAT_OUT))
+        nodes = lay_out(folder, config, LocalOptions(paced=False, timing={**plain.FLAT_OUT, "gather_s": 30.0}))
         cloud_file, edge_file = (node.file for node in nodes if node.role != "ue")
         ue_files = [str(node.file) for node in nodes if node.role == "ue"]
         settings = read_settings(CloudNodeSettings, cloud_file)
@@ -95,6 +104,11 @@ class Cell:
         took = [after - before for before, after in itertools.pairwise(ticks)]
         return list(zip(there, took, strict=True))[1:]
 
+    def processor_s(self) -> np.ndarray:
+        """Seconds of processor so far: of the edge, and of all UEs."""
+        each = [used_s(helper.pid) for helper in self._helpers]
+        return np.array([each[0], sum(each[1:])])
+
     def rest(self) -> None:
         """Wait until the next round is prepared, and nobody computes any more."""
         time.sleep(0.5)
@@ -112,14 +126,22 @@ class CutOff(SecureMember):
     """A UE whose stream is cut before a step of a session in every second round, of some UEs others each time."""
 
     share = 0.0
+    cut_in = -1
 
     def is_due(self, session: Any, kind: int, of: str) -> bool:
-        turn = session.tag.base_round // 2
+        round_number = session.tag.base_round
+        turn = round_number // 2
         chosen = (self._number + 11 * turn) % len(self._slots) < int(len(self._slots) * self.share)
-        return chosen and not session.tag.base_round % 2 and (kind, of) == STEPS[self._number % len(STEPS)]
+        return (
+            chosen
+            and round_number % 2 == 1
+            and round_number != self.cut_in
+            and (kind, of) == STEPS[self._number % len(STEPS)]
+        )
 
     async def _say(self, session: Any, kind: int, entries: Any, *, of: str = "") -> None:
         if self.is_due(session, kind, of) and self._link.stream is not None:
+            self.cut_in = session.tag.base_round
             self._link.stream.end()
             return
         await super()._say(session, kind, entries, of=of)
@@ -140,6 +162,12 @@ async def swarm(dropped: float, files: list[str]) -> None:
     await asyncio.gather(*(one.run() for one in ues))
 
 
+def used_s(pid: int) -> float:
+    """Seconds of processor that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def started(*arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, str(Path(__file__).resolve()), *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -148,20 +176,22 @@ def started(*arguments: str) -> "subprocess.Popen[str]":
 def measured(options: argparse.Namespace) -> dict[str, float]:
     """Median seconds of rounds of all three arrangements, and of Flower's."""
     found: dict[str, list[float]] = {"plain": [], "secure": [], "dropped": []}
+    used = {name: np.zeros(2) for name in found}
     with tempfile.TemporaryDirectory() as folder:
-        cells = {
-            "plain": Cell(Path(folder) / "plain", options.ues, []),
-            "secure": Cell(Path(folder) / "secure", options.ues, SECURE),
-            "dropped": Cell(Path(folder) / "dropped", options.ues, SECURE, dropped=30),
-        }
+        kinds = {"plain": ([], 0), "secure": (SECURE, 0), "dropped": (SECURE, 30)}
+        chosen = options.only or list(kinds)
+        cells = {name: Cell(Path(folder) / name, options.ues, *kinds[name]) for name in chosen}
         try:
+            time.sleep(30.0)  # from then on nobody waits for who is not there
             for name, cell in cells.items():
                 print(name, "begins", cell.play(2), file=sys.stderr)
             for _ in range(options.blocks):
                 for name, cell in cells.items():
                     for other in cells.values():
                         other.rest()
-                    rounds = cell.play(options.rounds)
+                    before, rounds = cell.processor_s(), cell.play(options.rounds)
+                    cell.rest()
+                    used[name] += (cell.processor_s() - before) / (options.rounds + 1)
                     few = [seconds for there, seconds in rounds if (there < options.ues) == (name == "dropped")]
                     found[name] += few
                     print(name, [(there, round(seconds, 2)) for there, seconds in rounds], file=sys.stderr)
@@ -169,8 +199,11 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
             for cell in cells.values():
                 cell.close()
     result = {name: statistics.median(few) for name, few in found.items() if few}
-    result["ratio"] = result["secure"] / result["plain"]
-    result["dropped"] = result.get("dropped", float("nan")) / result["plain"]
+    for name in {"plain", "secure"} & cells.keys():
+        edge_s, ues_s = (used[name] / options.blocks).tolist()
+        result |= {f"{name}_edge_cpu": edge_s, f"{name}_ue_cpu": ues_s / options.ues}
+    if "plain" in result:
+        result |= {f"{name}_ratio": result[name] / result["plain"] for name in ("secure", "dropped") if name in result}
     if options.flower:
         script = Path(__file__).with_name("flower_secagg.py")
         said = subprocess.run(
@@ -186,6 +219,7 @@ def main() -> None:
     parser.add_argument("--ues", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument("--only", nargs="*", choices=["plain", "secure", "dropped"])
     parser.add_argument("--flower", help="python of an environment with flwr[simulation] 1.42")
     parser.add_argument("--swarm", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--edge", help=argparse.SUPPRESS)
