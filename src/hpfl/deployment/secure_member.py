@@ -40,6 +40,11 @@ class _Session:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
 
+    def end(self) -> None:
+        """Nothing more comes of it, and nobody waits for it."""
+        self.over = True
+        self.ready.set()
+
 
 class SecureMember:
     """A UE's part; `sketch` of the update that is held is masked as soon as both are there."""
@@ -51,7 +56,7 @@ class SecureMember:
         self._number, self._link = settings.number, link
         self._weight = whole_weight(work.config, num_samples)
         is_usual = settings.name == default_name(settings.number)
-        self._trust = DeploymentTrust(settings.tls, default_name if is_usual else _any_name)
+        self._trust = DeploymentTrust(settings.tls, _any_name, names_tell=is_usual)
         self._links = Links()
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
@@ -69,7 +74,7 @@ class SecureMember:
     def end_session(self) -> None:
         """Another attempt may begin, by other keys."""
         if self._session is not None:
-            self._session.over = True
+            self._session.end()
         self._session = None
 
     def holds(self, tag: Tag, sketch: FloatArray) -> None:
@@ -83,6 +88,8 @@ class SecureMember:
         if session is None or not session.tag.about_same_model(tag):
             return None
         await session.ready.wait()
+        if session.over:
+            return None
         about = (self._weight, tag, session.agreed, self._number)
         words = await asyncio.to_thread(self.format.update_words, update, *about, levels)
         try:
@@ -184,7 +191,7 @@ class SecureMember:
         """Say so: nobody waits for this UE until the next attempt."""
         log("sits out of a secure sum", level=logging.WARNING, round=session.tag.round, reason=why)
         await self._say(session, pb.SITS_OUT, {self._number: why.encode()[:400]})
-        session.over = True
+        session.end()
         if self._session is session:
             self._session = None
 
@@ -195,5 +202,5 @@ def cell_of(config: Experiment, number: int) -> int:
 
 
 def _any_name(number: int) -> str | None:
-    """Where a UE bears a name of the roster's, it cannot tell those of others."""
+    """A UE has no roster that says who sits where."""
     return None
