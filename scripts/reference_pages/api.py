@@ -22,6 +22,7 @@ ROOMS = (
     "hpfl.training",
     "hpfl.attacks",
     "hpfl.secrecy",
+    "hpfl.privacy",
     "hpfl.simulation",
     "hpfl.reporting",
 )
