@@ -13,7 +13,7 @@ from hpfl.registry import OURS, Registry
 from reference_pages.markdown import code
 
 SOURCE = Path(hpfl.__file__).parent
-REFUSED = {"training.trigger", "network.coherence_s", "network.trace", "network.write_trace"}
+REFUSED = {"training.trigger", "network.coherence_s", "network.trace", "network.write_trace", "privacy.adaptive"}
 """Keys that a deployed cloud looks at only to refuse what needs a simulator; and the whole of section `life`."""
 VIRTUAL = {"training.clock", "training.clock_options"}
 """Keys of virtual time, which no deployed run has."""

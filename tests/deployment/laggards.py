@@ -105,10 +105,11 @@ class FalseEdge(Laggard):
             self.saying = asyncio.ensure_future(self._renew(tag))
 
     async def _renew(self, tag):
-        while True:
-            await self.decline(tag, "empty")
-            await self.decline(tag, "late")
-            await asyncio.sleep(self.delay_s)
+        with suppress(asyncio.InvalidStateError):  # until the cloud has closed the stream
+            while True:
+                await self.decline(tag, "empty")
+                await self.decline(tag, "late")
+                await asyncio.sleep(self.delay_s)
 
 
 def with_laggard(nodes, how, **options):

@@ -3,15 +3,23 @@
 import asyncio
 import secrets
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from deployment_nodes import Nodes, until
 
 from hpfl.deployment import tier_pb2 as pb
-from hpfl.deployment.secure_cell import Cell
+from hpfl.deployment.identity import OwnIdentity
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.secure_format import CellAgreed
+from hpfl.deployment.secure_history import SumHistory
 from hpfl.deployment.secure_member import SecureMember
-from hpfl.secrecy import Collector, Member
+from hpfl.deployment.secure_trust import DeploymentTrust
+from hpfl.deployment.secure_turns import SecureTurns
+from hpfl.deployment.wire import Tag
+from hpfl.secrecy import CertifiedMember, Collector, Member, SecrecyError
 
 CELL = [
     "secure.aggregation=cell",
@@ -63,9 +71,9 @@ class Killer:
             await self.perhaps(member._number, (kind, of))
             await say(member, session, kind, entries, of=of)
 
-        async def sent(member, tag, update):
+        async def sent(member, *given):
             await self.perhaps(member._number, (pb.MASKED, "update"))
-            return await masked(member, tag, update)
+            return await masked(member, *given)
 
         monkeypatch.setattr(SecureMember, "_say", said)
         monkeypatch.setattr(SecureMember, "masked_update", sent)
@@ -134,17 +142,17 @@ class LyingEdge:
 
     def __init__(self, monkeypatch, at, lie):
         self.told = 0
-        send = Cell._send
+        send = SecureTurns.send
 
-        def sent(cell, children, kind, entries=(), *, of="", agreed=b""):
+        def sent(turns, children, kind, entries=(), *, of="", agreed=b""):
             if (kind, of) == at and not self.told:
                 self.told += 1
                 for child in children:
-                    send(cell, [child], kind, lie(child.number, entries), of=of, agreed=agreed)
+                    send(turns, [child], kind, lie(child.number, entries), of=of, agreed=agreed)
             else:
-                send(cell, children, kind, entries, of=of, agreed=agreed)
+                send(turns, children, kind, entries, of=of, agreed=agreed)
 
-        monkeypatch.setattr(Cell, "_send", sent)
+        monkeypatch.setattr(SecureTurns, "send", sent)
 
 
 def successes(monkeypatch, what):
@@ -231,7 +239,7 @@ GARBAGE = {
     "shares that nobody can open": (pb.SHARES, "", lambda data: secrets.token_bytes(len(data))),
     "votes": (pb.VOTES, "update", lambda data: secrets.token_bytes(len(data))),
     "votes of another size": (pb.VOTES, "sketch", lambda data: data + b"x"),
-    "shares that are revealed": (pb.REVEALED, "sketch", lambda data: data[:-9] + secrets.token_bytes(9)),
+    "shares that are revealed": (pb.REVEALED, "sketch", lambda data: data[:9] + secrets.token_bytes(9) + data[18:]),
 }
 
 
@@ -255,3 +263,72 @@ def test_a_ue_that_sends_garbage_changes_no_sum(nodes, monkeypatch, what):
         before = after
     left_out = nodes.edges[0].ues.side.attendance.left_out()
     assert left_out == (set() if what == "votes" else {3})
+
+
+def test_nothing_of_a_sketch_or_an_update_passes_in_the_clear(nodes, monkeypatch):
+    """Masked words fill their range evenly, and are far from what is masked; a sketch with its numbers is refused."""
+    came, added, plain = [], Collector.add_masked, SecureMember.masked_update
+    words = {}
+
+    def seen(collector, name, number, masked):
+        came.append((name, number, masked.copy()))
+        added(collector, name, number, masked)
+
+    async def noted(member, tag, update, *more):
+        words[member._number] = member.format.update_words(update, 1, tag, CellAgreed(0), member._number)
+        return await plain(member, tag, update, *more)
+
+    monkeypatch.setattr(Collector, "add_masked", seen)
+    monkeypatch.setattr(SecureMember, "masked_update", noted)
+    play_until_all_are_in(nodes)
+    bits = nodes.experiment.secure.update.bits
+    for name, number, masked in came:
+        if name == "update" and number in words:
+            shares = np.bincount((masked >> np.uint64(bits - 3)).astype(np.int64), minlength=8) / masked.size
+            assert np.abs(shares - 1 / 8).max() < 0.01
+            assert (masked == words[number]).mean() < 0.001
+    side = nodes.edges[0].ues.side
+    with pytest.raises(RefusedError, match="512 bytes came for 0 numbers"):
+        nodes.edges[0].ues.ways.checked(side.hub.children[0], pb.Sketch(values=bytes(512), weight=1.0, num_samples=7))
+    assert all(not len(one.sketch.values) for one in side.gathering.held.values())
+
+
+def test_an_edge_that_is_started_again_goes_on_with_the_same_ues(nodes):
+    """Also where its UEs have uncovered the sketches of the model in hand: it is the same sum again."""
+    play_until_all_are_in(nodes)
+    until(lambda: nodes.deployment.cloud.held)
+    nodes.kill("edge-0")
+    nodes.start_edge(0, listen=nodes.edge_ports[0])
+    before = play_until_all_are_in(nodes)
+    (after,) = nodes.play(1)
+    assert is_mean_of(nodes, range(4), before, after)
+
+
+def test_a_ue_forgets_no_sum_and_takes_none_that_is_older_than_it_remembers():
+    history, tag = SumHistory(), Tag(run="r", base_round=0, base=b"0" * 16)
+    history.check(tag, "update", frozenset({0, 1, 2}))
+    history.note(tag, "update", frozenset({0, 1, 2}))
+    history.check(tag, "update", frozenset({0, 1, 2}))
+    with pytest.raises(SecrecyError, match="summed before with others"):
+        history.check(tag, "update", frozenset({0, 1}))
+    history.check(tag, "sketch", frozenset({0, 1}))
+    for base_round in range(1, 1025):
+        history.note(replace(tag, base_round=base_round), "update", frozenset({0, 1, 2}))
+    with pytest.raises(SecrecyError, match="too old to remember"):
+        history.check(tag, "update", frozenset({0, 1}))
+    history.check(replace(tag, run="another"), "update", frozenset({0, 1}))
+
+
+def test_a_ue_in_anothers_seat_is_refused_where_names_tell(certificates):
+    tls, text = certificates.tls("ue-1"), b"keys"
+    member = CertifiedMember(1, *parts_of(tls))
+    usual, any_names = (DeploymentTrust(tls, lambda number: None, names_tell=tell) for tell in (True, False))
+    assert usual.check(1, member.certificate, text, member.sign(text)) == "ue-1"
+    assert any_names.check(2, member.certificate, text, member.sign(text)) == "ue-1"
+    with pytest.raises(SecrecyError, match="not its own"):
+        usual.check(2, member.certificate, text, member.sign(text))
+
+
+def parts_of(tls):
+    own = OwnIdentity(tls)
+    return own.certificate, load_pem_private_key(own.files.key, password=None)

@@ -1,7 +1,7 @@
 """The child's side of a tier, the same for an edge as for a UE: stays attached, takes models, orders and requests."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from hpfl.deployment import tier_pb2 as pb
@@ -48,10 +48,6 @@ class ChildWork(Protocol):
         """What an order asks for, when it is time to send it; None where there is nothing."""
         ...
 
-    def took_step(self, tag: Tag, message: Any) -> None:
-        """A step of a secure sum has come."""
-        ...
-
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """How good a model is."""
         ...
@@ -92,6 +88,7 @@ class ChildSide:
         self._model: NamedModel | None = None
         self._address, self._parent = address, parent
         self._done = False
+        self.took_step: Callable[[Tag, Any], None] | None = None  # of a secure sum
 
     async def run(self) -> None:
         """Stay attached to the parent until the run is over."""
@@ -158,8 +155,8 @@ class ChildSide:
                 self.link.is_welcome = True
             case "order":
                 self._ordered(tag, content.order)
-            case "secure":
-                self._work.took_step(tag, content.secure)
+            case "secure" if self.took_step is not None:
+                self.took_step(tag, content.secure)
             case "request":
                 self.computing.answer(tag)
             case "refusal":

@@ -169,13 +169,14 @@ class Edge:
             total += self.ues.ways.combined()
             plan = {ue: plan[ue] for ue in took}
         self._collected_s = asyncio.get_running_loop().time()
-        return await self._made(total.astype(base.vector.dtype), base, took, tag, order)
+        return await self._made(total, base, took, tag, order)
 
     async def _made(self, update: Vector, base: Base, took: dict[int, float], tag: Tag, order: Any) -> Finished | None:
         """The update as it goes up, coded as the order says; None where the cloud would refuse it."""
         ues = sorted(took)
         if self._noise is not None:
-            update = self._noise.delivered(tag, update, ues).astype(update.dtype)
+            update = self._noise.delivered(tag, update, ues)
+        update = update.astype(base.vector.dtype)
         samples = base.samples(ues)
         head = {"weight": self._experiment.weight(samples), "num_samples": samples}
         if self._experiment.updates.codes_again(order.coding):
@@ -186,10 +187,6 @@ class Edge:
                 log("not sent", level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
                 return None
         return Finished(Upload(update, {**head, "ue": ues, "took_s": [took[ue] for ue in ues]}), order.coding)
-
-    def took_step(self, tag: Tag, message: Any) -> None:
-        """Edges have no part in secure sums but to conduct them."""
-        raise RefusedError("unexpected", "a step of a secure sum came from the cloud")
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """The UEs' figures of a model."""

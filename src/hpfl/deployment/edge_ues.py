@@ -45,6 +45,7 @@ class EdgeUes:
         self.secure: SecureSums | None = None
         if experiment.config.secure.on:
             self.secure = self.ways.secure = SecureSums(settings, experiment, self.side, roster.slots)
+            self.side.took_step = self.secure.take
         self._least = 1 if self.secure is None else self.secure.threshold
         self.told_vacant = False
         self._timing = settings.timing

@@ -17,8 +17,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import NODE_NAME
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.releases import Releases
-from hpfl.deployment.wire import Arrival, Tag, VectorSpec
+from hpfl.deployment.wire import Arrival, VectorSpec
 from hpfl.training.norm_bound import FAR, NormBound, scale_of
 
 _FAR_NOISE = 4.0
@@ -40,7 +39,6 @@ class FromEdges:
         self.ue_names: dict[int, str] = {}
         self.ues_out: dict[int, frozenset[int]] = {}
         self.coding = 0
-        self.releases = Releases(ues_of)
         self._experiment = experiment
         self._ues_of = ues_of
         self._answered: set[Child] = set()
@@ -64,10 +62,6 @@ class FromEdges:
     def gone(self, side: ParentSide, child: Child) -> None:
         """What an edge held has gone with it, until it says so again."""
         side.gathering.forget(child.number)
-
-    def told(self, child: Child, sketch: Any) -> None:
-        """Something has left a cell."""
-        self.releases.sketched(child.number, sketch)
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch for UEs of this edge."""
@@ -158,10 +152,6 @@ class FromEdges:
             return np.inf
         typical = [one.sketch.norm for one in self._planned.values()]
         return float(FAR * ratio * np.sqrt(len(held.sketch.ues)) * max(squared**0.5, float(np.median(typical))))
-
-    def took_step(self, child: Child, tag: Tag, message: Any) -> None:
-        """Edges send means, and no sums are kept from a cloud."""
-        raise RefusedError("unexpected", "a step of a secure sum came from an edge")
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It holds nothing: it needs the current model."""

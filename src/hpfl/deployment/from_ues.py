@@ -17,7 +17,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_sums import SecureSums
-from hpfl.deployment.wire import Arrival, Tag, Vector, VectorSpec
+from hpfl.deployment.wire import Arrival, Vector, VectorSpec
 from hpfl.training.norm_bound import NormBound, scale_of
 
 _NORM_OVER_SKETCH = 3.0
@@ -35,7 +35,8 @@ class FromUes:
         self.visitors: set[Child] = set()
         self.visited = asyncio.Event()
         self._announced: Mapping[int, CheckedSketch] = {}
-        self._norms = NormBound(experiment.bounds.norm_ratio)
+        # what a private cell sends must follow from no UE's norm: updates are clipped anyway
+        self._norms = NormBound(experiment.bounds.norm_ratio if experiment.private is None else 0.0)
         self._bound = np.inf
         spec = experiment.spec
         room = {"num_ues": num_ues, "length": spec.length, "bytes_each": spec.dtype.itemsize}
@@ -78,9 +79,6 @@ class FromUes:
             self.visitors.discard(child)
         elif self.secure is not None:
             self.secure.gone(child)
-
-    def told(self, child: Child, sketch: Any) -> None:
-        """What UEs send stays in their cell."""
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch with the samples that the UE has declared."""
@@ -142,12 +140,6 @@ class FromUes:
     def combined(self) -> Vector:
         """What the mean, or the edge's combine rule, makes of what was added, in float64."""
         return self._updates.value() if self.secure is None else self.secure.mean
-
-    def took_step(self, child: Child, tag: Tag, message: Any) -> None:
-        """A UE's step of a secure sum."""
-        if self.secure is None:
-            raise RefusedError("unexpected", "a step of a secure sum came, and secure.aggregation is none")
-        self.secure.take(child, tag, message)
 
     def declined(self, side: ParentSide, child: Child) -> None:
         """It is left out of this round."""

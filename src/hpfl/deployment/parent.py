@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.believing import believed, struck
 from hpfl.deployment.checks import check_speaker
 from hpfl.deployment.collecting import Collecting
-from hpfl.deployment.debts import note_debts
+from hpfl.deployment.debts import check_due, note_debts
 from hpfl.deployment.deliveries import Held
 from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Gathering
@@ -52,11 +52,14 @@ class ParentSide:
         self.model: NamedModel | None = None
         self.steps = StepLog(experiment.spec)
         self.sent: dict[int, Child] = {}
+        self.took_step: Callable[[Child, Tag, Any], None] | None = None  # of a secure sum
         self.gathering, self.learnt = Gathering(), LearntSeconds()
         self._accept = partial(ways.accept, self)
         self.collecting = Collecting({}, self._accept, RollCall(self.attendance, "update", limit_s=0.0))
         self.evaluating: Evaluating | None = None
         self._settings, self._ways = settings, ways
+        self.on_models: Callable[[Collection[int], bytes], object] = _unheard
+        self.on_sketch: Callable[[int, Tag, Any], object] = _unheard
         self.opening = Opening(
             self.attendance,
             settings.timing,
@@ -82,6 +85,7 @@ class ParentSide:
         if model is None:
             return
         self.sent.update({child.number: child for child in children})
+        self.on_models([child.number for child in children], model.tag.base)
         behind: dict[tuple[ModelStep, ...], list[Child]] = {}
         for child in children:
             steps = self.steps.between(child.model, model.tag.base) if child.model else ()
@@ -177,11 +181,12 @@ class ParentSide:
         """Note the update a child may still hold."""
         self._ways.admit(child)
         number, hello = child.number, child.hello
+        if hello.holds and not hello.visitor:
+            self.on_sketch(number, tag, hello.sketch)
         if hello.visitor or not (hello.holds and self.gathering.counts(number, tag)):
             if not hello.visitor:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
-        self._ways.told(child, hello.sketch)
         with struck(self.attendance, number, self.gathering.changed):
             sketch = believed(self._ways.checked, child, hello.sketch, self.learnt)
         child.model = model_of(tag)
@@ -229,8 +234,8 @@ class ParentSide:
                 if child.may_repeat and self.gathering.holds(child.number, tag):  # the question and it have crossed
                     child.may_repeat -= 1
                     return
-                self._ways.told(child, frame.sketch)
-                self._check_due(child, tag)
+                self.on_sketch(child.number, tag, frame.sketch)
+                check_due(self, child, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
                     sketch = believed(self._ways.checked, child, frame.sketch, self.learnt)
                 if child.number not in self.gathering.vacant:  # it has waited itself
@@ -242,23 +247,14 @@ class ParentSide:
                 self.evaluating.take(tag, child.number, frame.figures, allowed=allowed)
             case "request":
                 self._ways.requested(self, child)
-            case "secure":
+            case "secure" if self.took_step is not None:
                 check_speaker(tag, name=child.name, run=self.run)
                 with struck(self.attendance, child.number, self.gathering.changed):
-                    self._ways.took_step(child, tag, frame.secure)
+                    self.took_step(child, tag, frame.secure)
             case "refusal":
                 self._declined(child, tag, frame.refusal.code)
             case _:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
-
-    def _check_due(self, child: Child, tag: Tag) -> None:
-        """Refuse a sketch that nobody waits for; one that is left out and answers too late does answer again."""
-        try:
-            self.gathering.check(child.number, tag)
-        except RefusedError as error:
-            if error.code == "stale" and self.attendance.is_left_out(child.number):
-                self.sketches.heard(child.number)
-            raise
 
     def _declined(self, child: Child, tag: Tag, code: str) -> None:
         """A child computes nothing usable on the model, has no update for an order, or has not got the model."""
@@ -282,3 +278,7 @@ class ParentSide:
             self.hand_out([child])
         else:
             raise RefusedError("unexpected", "what was declined had not been asked for")
+
+
+def _unheard(*told: object) -> None:
+    """Nobody counts what children are sent and send."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hpfl.deployment.checks import CheckedSketch
 from hpfl.deployment.hub import Child
-from hpfl.deployment.wire import Arrival, Tag, VectorSpec
+from hpfl.deployment.wire import Arrival, VectorSpec
 
 if TYPE_CHECKING:
     from hpfl.deployment.parent import ParentSide
@@ -35,20 +35,12 @@ class ParentWays(Protocol):
         """A child, or a visitor, has left."""
         ...
 
-    def told(self, child: Child, sketch: Any) -> None:
-        """A sketch has come, whatever it is worth."""
-        ...
-
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A child's sketch."""
         ...
 
     def accept(self, side: "ParentSide", number: int, arrival: Arrival) -> None:
         """A child's update that was asked for."""
-        ...
-
-    def took_step(self, child: Child, tag: Tag, message: Any) -> None:
-        """A step of a secure sum has come."""
         ...
 
     def declined(self, side: "ParentSide", child: Child) -> None:

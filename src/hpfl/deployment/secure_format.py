@@ -6,25 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.cell_sums import cell_sum_of, most_weight
 from hpfl.config import Experiment
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_wire import SKETCH, UPDATE, context_of
+from hpfl.deployment.secure_wire import SKETCH, UPDATE, bits_sent, context_of
 from hpfl.deployment.wire import Tag, Vector, VectorSpec
 from hpfl.learning import Draws
 from hpfl.learning.masking.cell_sum import Agreed, CellMean, CellSum
 from hpfl.learning.masking.fixed_point import MOST_WORD_BITS, num_levels
 from hpfl.rng import Streams
 from hpfl.secrecy import Instance, Session, packed, packed_bytes
+from hpfl.secrecy.words import WordArray
 from hpfl.training.edge_round import draw_key
 
 if TYPE_CHECKING:
     from hpfl.deployment.node import SharedWork
-
-Words = NDArray[np.uint64]
 
 _SKETCH_BITS = 48
 """Of a number of a sketch: so fine that what is checked with sketches sees nothing of it."""
@@ -65,7 +63,7 @@ class SecureFormat:
     @property
     def update_spec(self) -> VectorSpec:
         """What an edge receives of a UE."""
-        return VectorSpec(packed_bytes(self.update.num_words, self.update.bits), np.dtype(np.uint8))
+        return VectorSpec(packed_bytes(self.update.num_words, bits_sent(self.update.bits)), np.dtype(np.uint8))
 
     @property
     def room(self) -> float:
@@ -75,9 +73,7 @@ class SecureFormat:
         """
         if self.update.coded:
             return math.inf
-        return math.sqrt(self.num_parameters) * self._step(self.update) + math.sqrt(self.sketch.length) * self._step(
-            self.sketch
-        )
+        return math.sqrt(self.num_parameters) * _step(self.update) + math.sqrt(self.sketch.length) * _step(self.sketch)
 
     def session(self, tag: Tag, *, edge: str, attempt: bytes, agreed: bytes, slots: int) -> Session:
         """What all members must agree on; sketches are asked for in the first of an edge's own rounds."""
@@ -115,25 +111,25 @@ class SecureFormat:
 
     def update_words(
         self, update: Vector, weight: int, tag: Tag, agreed: CellAgreed, number: int, levels: IntArray | None = None
-    ) -> Words:
+    ) -> WordArray:
         """What UE `number` adds up of an update, as `levels` where it has made them itself."""
         if levels is not None:
             return (levels * weight).astype(np.uint64)
         known = self._agreed(agreed, tag)
-        return self._words(self.update, torch.from_numpy(update), weight, known, self._draws(tag, number, "cell"))
+        return _words_of(self.update, torch.from_numpy(update), weight, known, self._draws(tag, number, "cell"))
 
-    def sketch_words(self, sketch: FloatArray, weight: int, tag: Tag, number: int) -> Words:
+    def sketch_words(self, sketch: FloatArray, weight: int, tag: Tag, number: int) -> WordArray:
         """The same of a sketch."""
         draws = self._draws(tag, number, "cell/sketch")
-        return self._words(self.sketch, torch.from_numpy(sketch), weight, Agreed(), draws)
+        return _words_of(self.sketch, torch.from_numpy(sketch), weight, Agreed(), draws)
 
-    def update_mean(self, total: Words, weight: int, tag: Tag, agreed: CellAgreed) -> CellMean:
+    def update_mean(self, total: WordArray, weight: int, tag: Tag, agreed: CellAgreed) -> CellMean:
         """The mean of updates whose weights add up to `weight`, [1, P], and the share of UEs that were clipped."""
-        return self._mean(self.update, total, weight, self._agreed(agreed, tag), self.num_parameters)
+        return _mean_of(self.update, total, weight, self._agreed(agreed, tag), self.num_parameters)
 
-    def sketch_mean(self, total: Words, weight: int) -> FloatArray:
+    def sketch_mean(self, total: WordArray, weight: int) -> FloatArray:
         """The same of sketches."""
-        return np.asarray(self._mean(self.sketch, total, weight, Agreed(), self.sketch.length).update[0].numpy())
+        return np.asarray(_mean_of(self.sketch, total, weight, Agreed(), self.sketch.length).update[0].numpy())
 
     def _agreed(self, agreed: CellAgreed, tag: Tag) -> Agreed:
         scales = self._scales(agreed.scales)
@@ -149,21 +145,6 @@ class SecureFormat:
         key = draw_key(tag.base_round, tag.edge_round)
         return Draws(Streams(self.config.training.seed), key, np.array([number]), torch.device("cpu"), purpose)
 
-    @staticmethod
-    def _words(of: CellSum, numbers: torch.Tensor, weight: int, agreed: Agreed, draws: Draws) -> Words:
-        found = of.words(numbers.unsqueeze(0), torch.tensor([weight]), agreed, draws)
-        return found.words[0].numpy().astype(np.uint64)
-
-    @staticmethod
-    def _mean(of: CellSum, total: Words, weight: int, agreed: Agreed, length: int) -> CellMean:
-        words = torch.from_numpy(total.astype(np.int64)).unsqueeze(0)
-        return of.mean(words, torch.tensor([weight]), agreed, length)
-
-    @staticmethod
-    def _step(of: CellSum) -> float:
-        """The distance of two levels."""
-        return 2.0 * of.largest / (of.count - 1)
-
 
 def made_format(work: "SharedWork") -> SecureFormat:
     """That of a node whose experiment asks for secure sums."""
@@ -176,6 +157,21 @@ def whole_weight(config: Experiment, num_samples: int) -> int:
     return 1 if config.training.weighting == "uniform" else num_samples
 
 
-def packed_words(words: Words, bits: int) -> Vector:
+def packed_words(words: WordArray, bits: int) -> Vector:
     """Words as the bytes of a vector."""
-    return np.frombuffer(packed(words, bits), dtype=np.uint8)
+    return np.frombuffer(packed(words, bits_sent(bits)), dtype=np.uint8)
+
+
+def _words_of(of: CellSum, numbers: torch.Tensor, weight: int, agreed: Agreed, draws: Draws) -> WordArray:
+    found = of.words(numbers.unsqueeze(0), torch.tensor([weight]), agreed, draws)
+    return found.words[0].numpy().astype(np.uint64)
+
+
+def _mean_of(of: CellSum, total: WordArray, weight: int, agreed: Agreed, length: int) -> CellMean:
+    words = torch.from_numpy(total.astype(np.int64)).unsqueeze(0)
+    return of.mean(words, torch.tensor([weight]), agreed, length)
+
+
+def _step(of: CellSum) -> float:
+    """The distance of two levels."""
+    return 2.0 * of.largest / (of.count - 1)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,18 +18,14 @@ from hpfl.deployment.node_parts import ue_slots
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_format import CellAgreed, made_format, packed_words, whole_weight
+from hpfl.deployment.secure_history import SumHistory
 from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.secrecy import CertifiedMember, Links, Member, SecrecyError
 
-_REMEMBERED = 1024
-"""Sums of which is remembered whose they were."""
 _SECURE, _MOST_WAITING = "secure", 4
-
-Key = tuple[str, int, bytes, int, str]
-"""A sum: run, round and digest of the model, edge round, and which sum."""
 
 
 @dataclass
@@ -45,6 +40,11 @@ class _Session:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
 
+    def end(self) -> None:
+        """Nothing more comes of it, and nobody waits for it."""
+        self.over = True
+        self.ready.set()
+
 
 class SecureMember:
     """A UE's part; `sketch` of the update that is held is masked as soon as both are there."""
@@ -56,12 +56,12 @@ class SecureMember:
         self._number, self._link = settings.number, link
         self._weight = whole_weight(work.config, num_samples)
         is_usual = settings.name == default_name(settings.number)
-        self._trust = DeploymentTrust(settings.tls, default_name if is_usual else _any_name)
+        self._trust = DeploymentTrust(settings.tls, _any_name, names_tell=is_usual)
         self._links = Links()
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
         self._computed = asyncio.Event()
-        self._sums: OrderedDict[Key, frozenset[int]] = OrderedDict()
+        self._history = SumHistory()
 
     # what the UE says
 
@@ -74,7 +74,7 @@ class SecureMember:
     def end_session(self) -> None:
         """Another attempt may begin, by other keys."""
         if self._session is not None:
-            self._session.over = True
+            self._session.end()
         self._session = None
 
     def holds(self, tag: Tag, sketch: FloatArray) -> None:
@@ -88,6 +88,8 @@ class SecureMember:
         if session is None or not session.tag.about_same_model(tag):
             return None
         await session.ready.wait()
+        if session.over:
+            return None
         about = (self._weight, tag, session.agreed, self._number)
         words = await asyncio.to_thread(self.format.update_words, update, *about, levels)
         try:
@@ -160,20 +162,13 @@ class SecureMember:
     async def _agree(self, session: _Session, of: str) -> None:
         """Vouch for one list of survivors, and uncover what masks their sum once enough others vouch for it too."""
         survivors = frozenset((await self._next(session, pb.SURVIVORS, of)).entries)
-        key = (session.tag.run, session.tag.base_round, session.tag.base, session.tag.edge_round, of)
-        if self._sums.get(key, survivors) != survivors:
-            raise SecrecyError(f"the {of} was summed before with others, and two sums would show what is between them")
+        self._history.check(session.tag, of, survivors)
         votes = await asyncio.to_thread(session.member.vote, of, survivors)
         await self._say(session, pb.VOTES, votes, of=of)
         voted = await self._next(session, pb.VOTED, of)
-        self._remember(key, survivors)
+        self._history.note(session.tag, of, survivors)
         data = await asyncio.to_thread(session.member.reveal, of, voted.entries)
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
-
-    def _remember(self, key: Key, survivors: frozenset[int]) -> None:
-        self._sums[key] = survivors
-        if len(self._sums) > _REMEMBERED:
-            self._sums.popitem(last=False)
 
     async def _own_sketch(self, tag: Tag) -> FloatArray:
         """That of the update on a model, once it is there."""
@@ -196,7 +191,7 @@ class SecureMember:
         """Say so: nobody waits for this UE until the next attempt."""
         log("sits out of a secure sum", level=logging.WARNING, round=session.tag.round, reason=why)
         await self._say(session, pb.SITS_OUT, {self._number: why.encode()[:400]})
-        session.over = True
+        session.end()
         if self._session is session:
             self._session = None
 
@@ -207,5 +202,5 @@ def cell_of(config: Experiment, number: int) -> int:
 
 
 def _any_name(number: int) -> str | None:
-    """Where a UE bears a name of the roster's, it cannot tell those of others."""
+    """A UE has no roster that says who sits where."""
     return None

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,18 +15,19 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_cell import Cell
+from hpfl.deployment.secure_cell import SecureCell
 from hpfl.deployment.secure_format import CellAgreed, made_format, whole_weight
 from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE
+from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.secrecy import SecrecyError, Session, TooFewError, WrongMaskError
 
-Outcome = Literal["summed", "too few", "unmasked wrong", "refused"]
+SumOutcome = Literal["summed", "too few", "unmasked wrong", "refused"]
 """How a sum has ended: it is there; too few were left; what was revealed leads nowhere; the sum breaks a rule."""
 
-Gather = Callable[[], Awaitable[dict[int, CheckedSketch]]]
+GatherHeld = Callable[[], Awaitable[dict[int, CheckedSketch]]]
 """Waits for the UEs that compute; what they say of themselves in the clear."""
 
 SOONER = 0.8
@@ -49,8 +51,8 @@ class SecureSums:
         self._side, self._work, self._slots = side, work, slots
         self._limit_s = SOONER * settings.timing.compute_s
         self._number, self._scales = settings.number, self.format.first_agreed()
-        self._trust = DeploymentTrust(settings.tls, self._name_of)
-        self._cell: Cell | None = None
+        self._trust = DeploymentTrust(settings.tls, partial(_name_at, side.roster))
+        self._cell: SecureCell | None = None
         self._only: Collection[int] | None = None
         self._gathered = False
 
@@ -75,7 +77,7 @@ class SecureSums:
         self._open_cell.take_update(number, message)
 
     @property
-    def _open_cell(self) -> Cell:
+    def _open_cell(self) -> SecureCell:
         if self._cell is None:
             raise RefusedError("unexpected", "a step of a secure sum came that nobody asked for")
         return self._cell
@@ -83,7 +85,7 @@ class SecureSums:
     # one edge round
 
     async def gathered(
-        self, tag: Tag, gather: Gather, only: Collection[int] | None, vacant: Callable[[bool], object]
+        self, tag: Tag, gather: GatherHeld, only: Collection[int] | None, vacant: Callable[[bool], object]
     ) -> dict[int, CheckedSketch]:
         """Set a session up while UEs compute, again where too few are left; who is in, and the mean of their sketches.
 
@@ -129,12 +131,12 @@ class SecureSums:
         try:
             self._check(tag, set(survivors))
         except RefusedError as error:
-            self._note("refused")
+            _note(self._side.metrics, "refused")
             why = "the cell's sum is refused, and nobody can tell whose doing it is"
             log(why, level=logging.WARNING, round=tag.round, code=error.code, reason=error.reason)
             return set()
         self._scales = self.format.next_agreed(self._scales, found.clipped[0])
-        self._note("summed")
+        _note(self._side.metrics, "summed")
         self._side.metrics.accepted.inc(len(survivors))
         return set(survivors)
 
@@ -148,7 +150,7 @@ class SecureSums:
             return self.format.session(tag, edge=side.name, attempt=attempt, agreed=agreed, slots=len(self._slots))
 
         self._trust.look()
-        cell = self._cell = Cell(made, tag, side, self._slots, trust=self._trust, agreed=agreed)
+        cell = self._cell = SecureCell(made, tag, side, self._slots, trust=self._trust, agreed=agreed)
         cell.invite([child for number, child in side.hub.children.items() if self._is_wanted(number)])
 
         def is_early() -> bool:
@@ -158,7 +160,7 @@ class SecureSums:
         task.add_done_callback(_seen)
         return task
 
-    async def _sum_of_sketches(self, cell: Cell, held: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
+    async def _sum_of_sketches(self, cell: SecureCell, held: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
         await cell.masked_sketches(held, limit_s=self._limit_s)
         words, survivors = await cell.summed(SKETCH, limit_s=min(self._limit_s, _AGREES_S))
         self.sketch = self.format.sketch_mean(words, self._weight(held, survivors))
@@ -172,9 +174,6 @@ class SecureSums:
         if tag.edge_round == 0 and survivors == self._sketched and np.isfinite(room):
             self._work.sketches.check(self.mean, self.sketch, squared_norm=squared, room=room)
 
-    def _name_of(self, number: int) -> str | None:
-        return next((name for name, one in self._side.roster.items() if one == number), None)
-
     def _weight(self, said: Mapping[int, CheckedSketch], ues: Collection[int]) -> int:
         return sum(whole_weight(self._work.config, said[ue].num_samples) for ue in ues)
 
@@ -183,17 +182,23 @@ class SecureSums:
         return not is_out and (self._only is None or number in self._only)
 
     def _failed(self, tag: Tag, error: SecrecyError) -> None:
-        self._note("too few" if isinstance(error, TooFewError) else "unmasked wrong")
+        _note(self._side.metrics, "too few" if isinstance(error, TooFewError) else "unmasked wrong")
         if isinstance(error, WrongMaskError):
             for number in error.members:
                 self._side.attendance.strike(number, f"a secure sum could not be unmasked: {error}")
         log("no secure sum", level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, reason=str(error))
-
-    def _note(self, outcome: Outcome) -> None:
-        self._side.metrics.secure.labels(outcome).inc()
 
 
 def _seen(task: "asyncio.Task[None]") -> None:
     """Look at how a set-up has ended that nobody waits for any more."""
     if not task.cancelled():
         task.exception()
+
+
+def _note(metrics: Metrics, outcome: SumOutcome) -> None:
+    metrics.secure.labels(outcome).inc()
+
+
+def _name_at(roster: Mapping[str, int], number: int) -> str | None:
+    """Who sits at a number now."""
+    return next((name for name, one in roster.items() if one == number), None)

@@ -56,6 +56,7 @@ class Ue:
         self._secure: SecureMember | None = None
         if experiment.config.secure.on:
             self._secure = SecureMember(settings, experiment, self.up.link, self.num_samples)
+            self.up.took_step = self._secure.take
 
     async def run(self) -> None:
         """Stay attached to the edge until the run is over."""
@@ -128,12 +129,6 @@ class Ue:
             return await self._secure.masked_update(tag, own.arrives, own.levels)
         codes = self._experiment.updates.codes(order.coding)
         return await self._thread.run(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
-
-    def took_step(self, tag: Tag, message: Any) -> None:
-        """A step of a secure sum."""
-        if self._secure is None:
-            raise RefusedError("unexpected", "a step of a secure sum came, and secure.aggregation is none")
-        self._secure.take(tag, message)
 
     async def figures(self, tag: Tag, vector: Vector) -> Any:
         """This UE's figures of a model."""

@@ -15,7 +15,7 @@ from hpfl.planning.planners import name_of
 from hpfl.planning.problem import ARRIVED, Memory, Plan, Planner, RoundProblem
 from hpfl.planning.rules import LARGEST
 from hpfl.planning.spectrum import most_hz
-from hpfl.privacy.ledger import Ledger, Spending
+from hpfl.privacy.ledger import Ledger
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings, DivergedError, hearers, pose, remembered, step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_columns
@@ -88,7 +88,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         kept={**_newest(state.kept, observation.kept, outcome.kept), **taken.kept},
         cloud_rule=taken.rule,
         edge_rules=_newest(state.edge_rules, observation.edge_rules, outcome.edge_rules),
-        privacy=_accounted(state, ledger, observation, outcome),
+        privacy=state.privacy if ledger is None else ledger.added(state.privacy, observation.releases),
     )
     told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
     heard = parts.executor.broadcast(played, told, observation, taken)
@@ -101,13 +101,6 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     marks["epsilon"] = None if ledger is None else ledger.epsilon(after.privacy)
     shown = dict.fromkeys(parts.columns) | dict(evaluation or {})
     return after, _record(heard, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
-
-
-def _accounted(state: TrainState, ledger: Ledger | None, observation: Observation, outcome: Outcome) -> Spending:
-    """The account of privacy with what has left the cells in this round."""
-    if ledger is None:
-        return state.privacy
-    return ledger.added(ledger.added(state.privacy, observation.releases), outcome.releases)
 
 
 def is_spent(state: TrainState, ledger: Ledger | None) -> bool:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 SCALES = "scales"
 """What an edge remembers of the scales that its cell has agreed on."""
-_AT_ONCE = 1 << 22  # words that are made at once
+_AT_ONCE = {"cpu": 1 << 18}  # words that are made at once: what caches hold
+_AT_ONCE_ELSEWHERE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class MaskedRound:
 
     def _add(self, total: Tensor, rows: Tensor, some: "Participants", agreed: Agreed) -> int:
         """Add the words of some UEs' updates to their cells'; how many had to scale theirs down."""
-        scaled, step = 0, max(_AT_ONCE // self.cell.num_words, 1)
+        at_once = _AT_ONCE.get(rows.device.type, _AT_ONCE_ELSEWHERE)
+        scaled, step = 0, max(at_once // self.cell.num_words, 1)
         for first in range(0, len(rows), step):
             part = slice(first, first + step)
             edges = torch.from_numpy(some.edge_of[part]).to(rows.device)

@@ -1,0 +1,253 @@
+"""What secure sums cost a deployed round: the same cell with and without, in one run, in turn, UEs that do not train.
+
+    .venv/bin/python benchmarks/secure.py [--json] [--ues 100] [--rounds 6] [--blocks 3] [--flower PYTHON]
+
+One edge, 100 UEs with certificates, connections and streams of their own, 80k parameters, real processes on loopback.
+Blocks of rounds of the one and of the other deployment follow each other, each after the other has come to rest.
+
+ratio      seconds of a round with secure sums over those of one without               bar: 2
+dropped    the same where 30 of 100 UEs are cut off in every second round, each before another of the eight steps of
+           a session, and come back; rounds in which they are cut off alone             bar: 3
+flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation, with 3
+           neighbours a client (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
+
+Processor time tells what a machine of its own would spend: of the edge, and of one UE, in a round and what follows it
+until the next is prepared. All UEs share the cores of this machine: a round's seconds are those of all their keystreams
+one after the other, where each UE of a cell has a machine to itself.
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import numpy as np
+
+import deployment as plain  # first, for what it sets before numpy and grpc are imported
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.bridge import LoopThread
+from hpfl.deployment.deployed_run import build_deployment
+from hpfl.deployment.local import LocalOptions, lay_out, small_network
+from hpfl.deployment.logs import log_to
+from hpfl.deployment.node import SharedWork
+from hpfl.deployment.processes import run_edge
+from hpfl.deployment.secure_member import SecureMember
+from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, UeNodeSettings, read_settings
+from hpfl.training.loop import train
+
+FIXED = ["planning.planner=full", "evaluation.every=1000000", "training.rounds=1000000"]
+SECURE = ["secure.aggregation=cell"]
+PROCESSES = 2
+STEPS = [
+    (pb.KEYS, ""),
+    (pb.SHARES, ""),
+    (pb.MASKED, "sketch"),
+    (pb.VOTES, "sketch"),
+    (pb.REVEALED, "sketch"),
+    (pb.VOTES, "update"),
+    (pb.REVEALED, "update"),
+]
+ROWS = (
+    ("plain", "a deployed round without secure sums", "s", None),
+    ("secure", "the same with secure sums", "s", None),
+    ("dropped", "the same with 30 of 100 UEs cut off in it", "s", None),
+    ("secure_ratio", "secure over plain", "", 2.0),
+    ("dropped_ratio", "30 of 100 cut off, over plain", "", 3.0),
+    ("plain_edge_cpu", "the edge's processor time in a round without", "s", None),
+    ("secure_edge_cpu", "the edge's processor time in a round with", "s", None),
+    ("plain_ue_cpu", "a UE's processor time in a round without", "s", None),
+    ("secure_ue_cpu", "a UE's processor time in a round with", "s", None),
+    ("flower", "Flower's SecAgg+ in its simulation", "s", None),
+)
+
+
+class Cell:
+    """A cloud in this process, one edge and its UEs in others."""
+
+    def __init__(self, folder: Path, ues: int, changes: list[str], dropped: int = 0) -> None:
+        self.loop = LoopThread()
+        self.loop.__enter__()
+        config = small_network("quickstart-paper", edges=1, ues_per_edge=ues, overrides=[*FIXED, *changes])
+        nodes = lay_out(folder, config, LocalOptions(paced=False, timing={**plain.FLAT_OUT, "gather_s": 30.0}))
+        cloud_file, edge_file = (node.file for node in nodes if node.role != "ue")
+        ue_files = [str(node.file) for node in nodes if node.role == "ue"]
+        settings = read_settings(CloudNodeSettings, cloud_file)
+        self.ues = ues
+        self.deployment = build_deployment(settings, SharedWork(settings), self.loop, run="benchmark")
+        self.deployment.executor.prepare(self.deployment.start)
+        self.loop.run(self.deployment.cloud.start())
+        self.state = self.deployment.start
+        self._helpers = [started("--edge", str(edge_file))]
+        self._helpers += [started("--swarm", str(dropped), *ue_files[at::PROCESSES]) for at in range(PROCESSES)]
+
+    def play(self, rounds: int) -> list[tuple[int, float]]:
+        """Rounds in a row: the UEs that took part and the seconds of each but the first, which was prepared before."""
+        ticks, there = [time.perf_counter()], list[int]()
+
+        def watch(state: Any, record: Any) -> bool:
+            ticks.append(time.perf_counter())
+            there.append(record.num_participants)
+            return len(there) <= rounds
+
+        self.state = train(self.state, self.deployment.parts, self.deployment.settings, watch)
+        took = [after - before for before, after in itertools.pairwise(ticks)]
+        return list(zip(there, took, strict=True))[1:]
+
+    def processor_s(self) -> np.ndarray:
+        """Seconds of processor so far: of the edge, and of all UEs."""
+        each = [used_s(helper.pid) for helper in self._helpers]
+        return np.array([each[0], sum(each[1:])])
+
+    def rest(self) -> None:
+        """Wait until the next round is prepared, and nobody computes any more."""
+        time.sleep(0.5)
+        plain.until(lambda: bool(self.deployment.cloud.held), 60.0)
+        time.sleep(0.5)
+
+    def close(self) -> None:
+        self.loop.run(self.deployment.cloud.stop(completed=True))
+        for helper in self._helpers:
+            plain.finish(helper)
+        self.loop.__exit__()
+
+
+class CutOff(SecureMember):
+    """A UE whose stream is cut before a step of a session in every second round, of some UEs others each time."""
+
+    share = 0.0
+    cut_in = -1
+
+    def is_due(self, session: Any, kind: int, of: str) -> bool:
+        round_number = session.tag.base_round
+        turn = round_number // 2
+        chosen = (self._number + 11 * turn) % len(self._slots) < int(len(self._slots) * self.share)
+        return (
+            chosen
+            and round_number % 2 == 1
+            and round_number != self.cut_in
+            and (kind, of) == STEPS[self._number % len(STEPS)]
+        )
+
+    async def _say(self, session: Any, kind: int, entries: Any, *, of: str = "") -> None:
+        if self.is_due(session, kind, of) and self._link.stream is not None:
+            self.cut_in = session.tag.base_round
+            self._link.stream.end()
+            return
+        await super()._say(session, kind, entries, of=of)
+
+
+async def swarm(dropped: float, files: list[str]) -> None:
+    """Many UEs in one process."""
+    from hpfl.deployment import ue as ue_module
+
+    CutOff.share = dropped / 100.0
+    ue_module.SecureMember = CutOff  # type: ignore[misc]
+    settings = [read_settings(UeNodeSettings, Path(file)) for file in files]
+    experiment = SharedWork(settings[0])
+    prepared: Any = plain.Prepared(experiment)
+    ues: list[Any] = [ue_module.Ue(one, experiment, prepared) for one in settings]
+    for one in ues:
+        one._thread = plain.AtOnce()
+    await asyncio.gather(*(one.run() for one in ues))
+
+
+def used_s(pid: int) -> float:
+    """Seconds of processor that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def started(*arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(Path(__file__).resolve()), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def measured(options: argparse.Namespace) -> dict[str, float]:
+    """Median seconds of rounds of all three arrangements, and of Flower's."""
+    found: dict[str, list[float]] = {"plain": [], "secure": [], "dropped": []}
+    used = {name: np.zeros(2) for name in found}
+    with tempfile.TemporaryDirectory() as folder:
+        kinds = {"plain": ([], 0), "secure": (SECURE, 0), "dropped": (SECURE, 30)}
+        chosen = options.only or list(kinds)
+        cells = {name: Cell(Path(folder) / name, options.ues, *kinds[name]) for name in chosen}
+        try:
+            time.sleep(30.0)  # from then on nobody waits for who is not there
+            for name, cell in cells.items():
+                print(name, "begins", cell.play(2), file=sys.stderr)
+            for _ in range(options.blocks):
+                for name, cell in cells.items():
+                    for other in cells.values():
+                        other.rest()
+                    before, rounds = cell.processor_s(), cell.play(options.rounds)
+                    cell.rest()
+                    used[name] += (cell.processor_s() - before) / (options.rounds + 1)
+                    few = [seconds for there, seconds in rounds if (there < options.ues) == (name == "dropped")]
+                    found[name] += few
+                    print(name, [(there, round(seconds, 2)) for there, seconds in rounds], file=sys.stderr)
+        finally:
+            for cell in cells.values():
+                cell.close()
+    result = {name: statistics.median(few) for name, few in found.items() if few}
+    for name in {"plain", "secure"} & cells.keys():
+        edge_s, ues_s = (used[name] / options.blocks).tolist()
+        result |= {f"{name}_edge_cpu": edge_s, f"{name}_ue_cpu": ues_s / options.ues}
+    if "plain" in result:
+        result |= {f"{name}_ratio": result[name] / result["plain"] for name in ("secure", "dropped") if name in result}
+    if options.flower:
+        script = Path(__file__).with_name("flower_secagg.py")
+        said = subprocess.run(
+            [options.flower, str(script), str(options.ues)], capture_output=True, text=True, check=True
+        )
+        result["flower"] = float(said.stdout.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--ues", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--blocks", type=int, default=3)
+    parser.add_argument("--only", nargs="*", choices=["plain", "secure", "dropped"])
+    parser.add_argument("--flower", help="python of an environment with flwr[simulation] 1.42")
+    parser.add_argument("--swarm", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--edge", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.swarm:
+        log_to("swarm", level="error")
+        asyncio.run(swarm(float(options.swarm[0]), options.swarm[1:]))
+    elif options.edge:
+        log_to("edge", level=os.environ.get("HPFL_LOG", "error"))
+        asyncio.run(run_edge(read_settings(EdgeNodeSettings, Path(options.edge))))
+    else:
+        log_to("cloud", level="error")
+        report(measured(options), as_json=options.json)
+
+
+def report(found: dict[str, float], *, as_json: bool) -> None:
+    rows = [
+        {"work": work, "value": found[name], "unit": unit, "bar": bar, "ok": bar is None or found[name] <= bar}
+        for name, work, unit, bar in ROWS
+        if name in found
+    ]
+    for row in rows:
+        if as_json:
+            print(json.dumps(row))
+            continue
+        bar = "" if row["bar"] is None else f"   bar {row['bar']:g}{'' if row['ok'] else '   MISSED'}"
+        print(f"{row['work']:<50} {row['value']:8.3f} {row['unit']:<2}{bar}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Whose turn it is in a secure sum: who is in, which step is due, who has taken it, and who is waited for."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.attendance import Question
+from hpfl.deployment.hub import Child
+from hpfl.deployment.parent import ParentSide
+from hpfl.deployment.roll_call import RollCall
+from hpfl.deployment.secure_wire import step_body
+from hpfl.deployment.waiting import until
+from hpfl.deployment.wire import Tag, encode
+from hpfl.secrecy import SecrecyError
+
+PHASE_S = 60.0
+"""No step of a secure sum is waited for longer, whatever else the edge waits for."""
+
+
+_QUESTIONS: dict[int, Question] = {
+    pb.KEYS: "keys",
+    pb.SHARES: "shares",
+    pb.MASKED: "masked words",
+    pb.VOTES: "vote",
+    pb.REVEALED: "revealed shares",
+}
+
+
+class SecureTurns:
+    """One session's: `present` are the streams of those that have not fallen out, `broken` is why it cannot go on."""
+
+    def __init__(self, side: ParentSide, tag: Tag, attempt: bytes) -> None:
+        self.present: dict[int, Child] = {}
+        self.heard: set[int] = set()
+        self.asked: set[int] = set()
+        self.broken: SecrecyError | None = None
+        self.changed = asyncio.Event()
+        self.due: tuple[int, str] = (pb.KEYS, "")
+        self._side, self._tag, self._attempt = side, tag, attempt
+        self._roll = self._called(PHASE_S)
+
+    def turn(self, kind: int, of: str, asked: Collection[int]) -> None:
+        """Another step is due, of some of those who are present."""
+        self.due, self.asked, self.heard = (kind, of), set(asked) & self.present.keys(), set()
+        self._roll = self._called(PHASE_S)
+
+    def ask(self, child: Child) -> None:
+        """One more is asked for what is due; whoever has come again answers again."""
+        self.present[child.number] = child
+        self.heard.discard(child.number)
+        self.asked.add(child.number)
+        self._roll.ask(child.number)
+
+    def ask_alone(self, of: Collection[int], limit_s: float) -> None:
+        """Of those who were asked, some alone are waited for, from now on."""
+        self.asked &= set(of)
+        self._roll = self._called(limit_s)
+
+    def answered(self, number: int) -> None:
+        """One has taken the step that is due."""
+        self.heard.add(number)
+        self._roll.heard(number)
+        self.changed.set()
+
+    def left(self, number: int) -> None:
+        """One has gone, perhaps in the middle of a step."""
+        if number in self.owing:
+            self._roll.left(number)
+        self.lose(number)
+
+    def lose(self, number: int) -> None:
+        """One has fallen out."""
+        self.present.pop(number, None)
+        self.changed.set()
+
+    def keep(self, numbers: Collection[int]) -> None:
+        """Nobody but these goes on."""
+        self.present = {number: child for number, child in self.present.items() if number in numbers}
+
+    @property
+    def owing(self) -> set[int]:
+        """Those who have not answered yet, and may."""
+        return (self.asked & self.present.keys()) - self.heard
+
+    async def wait(self, limit_s: float) -> None:
+        """Wait for those who were asked, as long as they are worth it; the others have fallen out."""
+
+        def done() -> bool:
+            owing = self.owing
+            return self.broken is not None or not owing or self._roll.is_over(owing, len(self.asked))
+
+        await until(done, self.changed, limit_s)
+        if self.broken is not None:
+            raise self.broken
+        owing = self.owing
+        self._roll.close(owing, len(self.asked))
+        for number in owing:
+            self.lose(number)
+
+    def send(
+        self,
+        children: Collection[Child],
+        kind: int,
+        entries: Mapping[int, bytes] | Collection[int] = (),
+        *,
+        of: str = "",
+        agreed: bytes = b"",
+    ) -> None:
+        """Begin to send a step of the edge's."""
+        frame = encode(self._tag, **step_body(kind, self._attempt, entries, of=of, agreed=agreed))
+        self._side.hub.send_all([frame], list(children), at_once=self._side.at_once)
+
+    def _called(self, limit_s: float) -> RollCall:
+        roll = RollCall(self._side.attendance, _QUESTIONS[self.due[0]], limit_s=limit_s)
+        for number in self.asked:
+            roll.ask(number)
+        return roll
