@@ -63,9 +63,9 @@ class Killer:
             await self.perhaps(member._number, (kind, of))
             await say(member, session, kind, entries, of=of)
 
-        async def sent(member, tag, update):
+        async def sent(member, *given):
             await self.perhaps(member._number, (pb.MASKED, "update"))
-            return await masked(member, tag, update)
+            return await masked(member, *given)
 
         monkeypatch.setattr(SecureMember, "_say", said)
         monkeypatch.setattr(SecureMember, "masked_update", sent)
