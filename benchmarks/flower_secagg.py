@@ -1,10 +1,11 @@
 """Flower's SecAgg+ on vectors of the length that benchmarks/secure.py sums, in Flower's own simulation.
 
-    PYTHON benchmarks/flower_secagg.py [UES] [LENGTH] [ROUNDS]      # PYTHON: of an environment with flwr[simulation]
+    PYTHON benchmarks/flower_secagg.py [UES] [LENGTH] [ROUNDS] [SHARES]     # PYTHON: one that has flwr[simulation]
 
-Flower's own workflow as its example has it (`SecAggPlusWorkflow` around FedAvg, `secaggplus_mod` at clients, shares for
-all, the threshold two thirds and one, as here): clients send a vector that is ready. Prints the median seconds of a
-round after the first, from the first message of a round to its mean.
+Flower's own workflow as its example has it (`SecAggPlusWorkflow` around FedAvg, `secaggplus_mod` at clients, 3 shares
+of a secret, of which 2 give it back): clients send a vector that is ready. With as many shares as UEs, everybody is
+everybody's neighbour, as here, and two thirds are needed. Prints the median seconds of a round after the first, from
+the first message of a round to its mean.
 """
 
 import os
@@ -28,7 +29,7 @@ def client_app(length: int) -> Any:
     return ClientApp(client_fn=lambda context: Client().to_client(), mods=[secaggplus_mod])
 
 
-def server_app(ues: int, length: int, rounds: int, seconds: list[float]) -> Any:
+def server_app(ues: int, length: int, rounds: int, shares: int, seconds: list[float]) -> Any:
     """Averages all clients under masks, and notes how long each round took."""
     from flwr.common import ndarrays_to_parameters
     from flwr.server import LegacyContext, ServerApp, ServerConfig
@@ -54,14 +55,14 @@ def server_app(ues: int, length: int, rounds: int, seconds: list[float]) -> Any:
         )
         legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=rounds), strategy=strategy)
         workflow = DefaultWorkflow(
-            fit_workflow=Timed(num_shares=1.0, reconstruction_threshold=2 * ues // 3 + 1, max_weight=1)
+            fit_workflow=Timed(num_shares=shares, reconstruction_threshold=2 * shares // 3 + (shares > 3), max_weight=1)
         )
         workflow(driver, legacy)
 
     return app
 
 
-def main(ues: int = 100, length: int = 79_510, rounds: int = 3) -> None:
+def main(ues: int = 100, length: int = 79_510, rounds: int = 3, shares: int = 3) -> None:
     from flwr.simulation import run_simulation
 
     seconds: list[float] = []
@@ -70,7 +71,7 @@ def main(ues: int = 100, length: int = 79_510, rounds: int = 3) -> None:
         "init_args": {"address": "local", "num_cpus": os.cpu_count()},
     }
     run_simulation(
-        server_app(ues, length, rounds, seconds), client_app(length), num_supernodes=ues, backend_config=workers
+        server_app(ues, length, rounds, shares, seconds), client_app(length), num_supernodes=ues, backend_config=workers
     )
     print(median(seconds[1:]))
 

@@ -8,11 +8,12 @@ Blocks of rounds of the one and of the other deployment follow each other, each 
 ratio      seconds of a round with secure sums over those of one without               bar: 2
 dropped    the same where 30 of 100 UEs are cut off in every second round, each before another of the eight steps of
            a session, and come back; rounds in which they are cut off alone             bar: 3
-flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation
-           (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
+flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation, with 3
+           neighbours a client (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
 
-All UEs share the cores of this machine, which each has to itself in a cell: a round's seconds are those of all their
-keystreams one after the other.
+Processor time tells what a machine of its own would spend: of the edge, and of one UE, in a round and what follows it
+until the next is prepared. All UEs share the cores of this machine: a round's seconds are those of all their keystreams
+one after the other, where each UE of a cell has a machine to itself.
 """
 
 import argparse
@@ -28,7 +29,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import numpy as np
 
 import deployment as plain  # first, for what it sets before numpy and grpc are imported
 from hpfl.deployment import tier_pb2 as pb
@@ -59,6 +63,10 @@ ROWS = (
     ("secure", "the same with secure sums", "s", None),
     ("ratio", "secure over plain", "", 2.0),
     ("dropped", "secure, 30 of 100 UEs cut off, over plain", "", 3.0),
+    ("plain_edge_cpu", "the edge's processor time in a round without", "s", None),
+    ("secure_edge_cpu", "the edge's processor time in a round with", "s", None),
+    ("plain_ue_cpu", "a UE's processor time in a round without", "s", None),
+    ("secure_ue_cpu", "a UE's processor time in a round with", "s", None),
     ("flower", "Flower's SecAgg+ in its simulation", "s", None),
 )
 
@@ -94,6 +102,11 @@ class Cell:
         self.state = train(self.state, self.deployment.parts, self.deployment.settings, watch)
         took = [after - before for before, after in itertools.pairwise(ticks)]
         return list(zip(there, took, strict=True))[1:]
+
+    def processor_s(self) -> np.ndarray:
+        """Seconds of processor so far: of the edge, and of all UEs."""
+        each = [used_s(helper.pid) for helper in self._helpers]
+        return np.array([each[0], sum(each[1:])])
 
     def rest(self) -> None:
         """Wait until the next round is prepared, and nobody computes any more."""
@@ -140,6 +153,12 @@ async def swarm(dropped: float, files: list[str]) -> None:
     await asyncio.gather(*(one.run() for one in ues))
 
 
+def used_s(pid: int) -> float:
+    """Seconds of processor that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def started(*arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, str(Path(__file__).resolve()), *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -148,6 +167,7 @@ def started(*arguments: str) -> "subprocess.Popen[str]":
 def measured(options: argparse.Namespace) -> dict[str, float]:
     """Median seconds of rounds of all three arrangements, and of Flower's."""
     found: dict[str, list[float]] = {"plain": [], "secure": [], "dropped": []}
+    used = {name: np.zeros(2) for name in found}
     with tempfile.TemporaryDirectory() as folder:
         cells = {
             "plain": Cell(Path(folder) / "plain", options.ues, []),
@@ -161,7 +181,9 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
                 for name, cell in cells.items():
                     for other in cells.values():
                         other.rest()
-                    rounds = cell.play(options.rounds)
+                    before, rounds = cell.processor_s(), cell.play(options.rounds)
+                    cell.rest()
+                    used[name] += (cell.processor_s() - before) / (options.rounds + 1)
                     few = [seconds for there, seconds in rounds if (there < options.ues) == (name == "dropped")]
                     found[name] += few
                     print(name, [(there, round(seconds, 2)) for there, seconds in rounds], file=sys.stderr)
@@ -169,6 +191,9 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
             for cell in cells.values():
                 cell.close()
     result = {name: statistics.median(few) for name, few in found.items() if few}
+    for name in ("plain", "secure"):
+        edge_s, ues_s = (used[name] / options.blocks).tolist()
+        result |= {f"{name}_edge_cpu": edge_s, f"{name}_ue_cpu": ues_s / options.ues}
     result["ratio"] = result["secure"] / result["plain"]
     result["dropped"] = result.get("dropped", float("nan")) / result["plain"]
     if options.flower:

@@ -9,6 +9,7 @@ from hpfl.learning.method import is_silent
 from hpfl.learning.sending import Sending
 from hpfl.network.sampling import Sampling
 from hpfl.privacy import AccountantUnavailableError, Ledger, accountant
+from hpfl.privacy.discrete_gaussian import LEAST_SIGMA
 from hpfl.rng import Streams
 from hpfl.training.loop import is_spent
 from hpfl.training.private_cells import MOST_NOISE, CellPrivacy, Quantile, planned_shares, share_of_noise
@@ -51,6 +52,13 @@ def check_whole_numbers(private: CellPrivacy | None, cell: CellSum | None) -> No
     own = 0.0
     if private.noise_at == "cell":
         own = share_of_noise(private.noise_multiplier, private.clip_norm, int(private.planned.min()))
+        step = 2.0 * cell.largest / (cell.count - 1)
+        if 0 < own < LEAST_SIGMA * step:
+            raise ConfigError(
+                f"secure.bits leaves {own / step:.3g} steps to the standard deviation of a UE's noise; wanted at least "
+                f"{LEAST_SIGMA:g}, below which sums of noise in whole numbers are not normal: more secure.bits, or a "
+                "smaller secure.range"
+            )
     wanted = private.clip_norm + MOST_NOISE * own
     if cell.largest < wanted:
         raise ConfigError(

@@ -9,6 +9,8 @@ import pytest
 from deployment_nodes import Nodes, until
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.secure_format import CellAgreed
 from hpfl.deployment.secure_member import SecureMember
 from hpfl.deployment.secure_turns import SecureTurns
 from hpfl.secrecy import Collector, Member
@@ -255,3 +257,31 @@ def test_a_ue_that_sends_garbage_changes_no_sum(nodes, monkeypatch, what):
         before = after
     left_out = nodes.edges[0].ues.side.attendance.left_out()
     assert left_out == (set() if what == "votes" else {3})
+
+
+def test_nothing_of_a_sketch_or_an_update_passes_in_the_clear(nodes, monkeypatch):
+    """Masked words fill their range evenly, and are far from what is masked; a sketch with its numbers is refused."""
+    came, added, plain = [], Collector.add_masked, SecureMember.masked_update
+    words = {}
+
+    def seen(collector, name, number, masked):
+        came.append((name, number, masked.copy()))
+        added(collector, name, number, masked)
+
+    async def noted(member, tag, update, *more):
+        words[member._number] = member.format.update_words(update, 1, tag, CellAgreed(0), member._number)
+        return await plain(member, tag, update, *more)
+
+    monkeypatch.setattr(Collector, "add_masked", seen)
+    monkeypatch.setattr(SecureMember, "masked_update", noted)
+    play_until_all_are_in(nodes)
+    bits = nodes.experiment.secure.update.bits
+    for name, number, masked in came:
+        if name == "update" and number in words:
+            shares = np.bincount((masked >> np.uint64(bits - 3)).astype(np.int64), minlength=8) / masked.size
+            assert np.abs(shares - 1 / 8).max() < 0.01
+            assert (masked == words[number]).mean() < 0.001
+    side = nodes.edges[0].ues.side
+    with pytest.raises(RefusedError, match="512 bytes came for 0 numbers"):
+        nodes.edges[0].ues.ways.checked(side.hub.children[0], pb.Sketch(values=bytes(512), weight=1.0, num_samples=7))
+    assert all(not len(one.sketch.values) for one in side.gathering.held.values())

@@ -31,14 +31,14 @@ class CellNoise:
     def sketched(self, tag: Tag, mean: FloatArray, ues: Collection[int]) -> FloatArray:
         """The mean of the sketches of some UEs, with the sketch of the noise that their updates will have."""
         self._sketched = frozenset(ues)
-        self._noise = self._drawn("edge", tag, ues, self._lacking(len(ues)))
+        self._noise = self._drawn("edge", tag, ues, mean, self._lacking(len(ues)))
         return mean if self._noise is None else mean + self.sketch(self._noise)
 
     def delivered(self, tag: Tag, mean: Vector, ues: Collection[int]) -> Vector:
         """The mean of the updates of some UEs with its noise."""
         noise = self._noise
         if frozenset(ues) != self._sketched:
-            noise = self._drawn("edge/again", tag, ues, 1.0)
+            noise = self._drawn("edge/again", tag, ues, mean, 1.0)
         return mean if noise is None else mean + noise
 
     def _lacking(self, count: int) -> float:
@@ -47,11 +47,11 @@ class CellNoise:
             return 1.0
         return max(0.0, 1.0 - count / int(self.private.planned[self.number]))
 
-    def _drawn(self, kind: str, tag: Tag, ues: Collection[int], lacking: float) -> Vector | None:
+    def _drawn(self, kind: str, tag: Tag, ues: Collection[int], mean: Vector, lacking: float) -> Vector | None:
         spread = self.private.noise_multiplier * self.private.clip_norm / len(ues) * lacking**0.5
         if not spread:
             return None
-        draws = SecretDraws(self.key(), about(kind, tag, np.array(sorted(ues))))
+        draws = SecretDraws(self.key(), about(kind, tag, ues, mean))
         places, whole = self.private.places, np.zeros(self.length)
         at = slice(None) if places is None else places.numpy()
         whole[at] = spread * draws.standard_normal(self.length if places is None else len(places))

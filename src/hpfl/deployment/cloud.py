@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from hpfl.deployment import tier_pb2 as pb
@@ -17,6 +18,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import edge_roster, ue_slots
 from hpfl.deployment.orders import planned_s_of
 from hpfl.deployment.parent import ParentSide
+from hpfl.deployment.releases import FILE, Releases
 from hpfl.deployment.settings import CloudNodeSettings
 from hpfl.deployment.waiting import asked_until
 from hpfl.deployment.wire import Tag, Vector
@@ -40,7 +42,11 @@ class Cloud:
         self._side.run = run
         self.hub, self.metrics = self._side.hub, self._side.metrics
         self.ue_names: Mapping[int, str] = self._ways.ue_names  # as their edges call them, by number
-        self.releases = self._ways.releases
+        self.releases: Releases | None = None
+        if experiment.private is not None:
+            path, side = Path(settings.out) / FILE, self._side
+            self.releases = Releases(ues_of, experiment.config.network.num_ues, path)
+            side.on_models, side.on_sketch = self.releases.handed, self.releases.sketched
         self.ues_out: Mapping[int, frozenset[int]] = self._ways.ues_out  # by edge
 
     @property

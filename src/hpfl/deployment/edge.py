@@ -169,13 +169,14 @@ class Edge:
             total += self.ues.ways.combined()
             plan = {ue: plan[ue] for ue in took}
         self._collected_s = asyncio.get_running_loop().time()
-        return await self._made(total.astype(base.vector.dtype), base, took, tag, order)
+        return await self._made(total, base, took, tag, order)
 
     async def _made(self, update: Vector, base: Base, took: dict[int, float], tag: Tag, order: Any) -> Finished | None:
         """The update as it goes up, coded as the order says; None where the cloud would refuse it."""
         ues = sorted(took)
         if self._noise is not None:
-            update = self._noise.delivered(tag, update, ues).astype(update.dtype)
+            update = self._noise.delivered(tag, update, ues)
+        update = update.astype(base.vector.dtype)
         samples = base.samples(ues)
         head = {"weight": self._experiment.weight(samples), "num_samples": samples}
         if self._experiment.updates.codes_again(order.coding):

@@ -17,7 +17,6 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import NODE_NAME
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.releases import Releases
 from hpfl.deployment.wire import Arrival, VectorSpec
 from hpfl.training.norm_bound import FAR, NormBound, scale_of
 
@@ -40,7 +39,6 @@ class FromEdges:
         self.ue_names: dict[int, str] = {}
         self.ues_out: dict[int, frozenset[int]] = {}
         self.coding = 0
-        self.releases = Releases(ues_of)
         self._experiment = experiment
         self._ues_of = ues_of
         self._answered: set[Child] = set()
@@ -64,10 +62,6 @@ class FromEdges:
     def gone(self, side: ParentSide, child: Child) -> None:
         """What an edge held has gone with it, until it says so again."""
         side.gathering.forget(child.number)
-
-    def told(self, child: Child, sketch: Any) -> None:
-        """Something has left a cell."""
-        self.releases.sketched(child.number, sketch)
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch for UEs of this edge."""

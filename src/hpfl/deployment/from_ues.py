@@ -35,7 +35,8 @@ class FromUes:
         self.visitors: set[Child] = set()
         self.visited = asyncio.Event()
         self._announced: Mapping[int, CheckedSketch] = {}
-        self._norms = NormBound(experiment.bounds.norm_ratio)
+        # what a private cell sends must follow from no UE's norm: updates are clipped anyway
+        self._norms = NormBound(experiment.bounds.norm_ratio if experiment.private is None else 0.0)
         self._bound = np.inf
         spec = experiment.spec
         room = {"num_ues": num_ues, "length": spec.length, "bytes_each": spec.dtype.itemsize}
@@ -78,9 +79,6 @@ class FromUes:
             self.visitors.discard(child)
         elif self.secure is not None:
             self.secure.gone(child)
-
-    def told(self, child: Child, sketch: Any) -> None:
-        """What UEs send stays in their cell."""
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch with the samples that the UE has declared."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from functools import partial
 from typing import Any
 
@@ -58,6 +58,8 @@ class ParentSide:
         self.collecting = Collecting({}, self._accept, RollCall(self.attendance, "update", limit_s=0.0))
         self.evaluating: Evaluating | None = None
         self._settings, self._ways = settings, ways
+        self.on_models: Callable[[Collection[int], bytes], object] = _unheard
+        self.on_sketch: Callable[[int, Tag, Any], object] = _unheard
         self.opening = Opening(
             self.attendance,
             settings.timing,
@@ -83,6 +85,7 @@ class ParentSide:
         if model is None:
             return
         self.sent.update({child.number: child for child in children})
+        self.on_models([child.number for child in children], model.tag.base)
         behind: dict[tuple[ModelStep, ...], list[Child]] = {}
         for child in children:
             steps = self.steps.between(child.model, model.tag.base) if child.model else ()
@@ -178,11 +181,12 @@ class ParentSide:
         """Note the update a child may still hold."""
         self._ways.admit(child)
         number, hello = child.number, child.hello
+        if hello.holds and not hello.visitor:
+            self.on_sketch(number, tag, hello.sketch)
         if hello.visitor or not (hello.holds and self.gathering.counts(number, tag)):
             if not hello.visitor:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
-        self._ways.told(child, hello.sketch)
         with struck(self.attendance, number, self.gathering.changed):
             sketch = believed(self._ways.checked, child, hello.sketch, self.learnt)
         child.model = model_of(tag)
@@ -230,7 +234,7 @@ class ParentSide:
                 if child.may_repeat and self.gathering.holds(child.number, tag):  # the question and it have crossed
                     child.may_repeat -= 1
                     return
-                self._ways.told(child, frame.sketch)
+                self.on_sketch(child.number, tag, frame.sketch)
                 self._check_due(child, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
                     sketch = believed(self._ways.checked, child, frame.sketch, self.learnt)
@@ -283,3 +287,7 @@ class ParentSide:
             self.hand_out([child])
         else:
             raise RefusedError("unexpected", "what was declined had not been asked for")
+
+
+def _unheard(*told: object) -> None:
+    """Nobody counts what children are sent and send."""

@@ -35,10 +35,6 @@ class ParentWays(Protocol):
         """A child, or a visitor, has left."""
         ...
 
-    def told(self, child: Child, sketch: Any) -> None:
-        """A sketch has come, whatever it is worth."""
-        ...
-
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A child's sketch."""
         ...

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from hpfl.arrays import BoolArray, IntArray
+from hpfl.arrays import BoolArray
 from hpfl.deployment.audit import Aggregated, Uploaded
 from hpfl.deployment.books import Books
 from hpfl.deployment.bridge import LoopThread
@@ -29,6 +29,7 @@ from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, columns_of
 from hpfl.network.downlink import NOBODY
 from hpfl.planning.codings import Codings
 from hpfl.planning.problem import Plan
+from hpfl.privacy.ledger import RELEASES
 from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.cloud_step import Step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
@@ -77,6 +78,8 @@ class DeployedExecutor:
     def prepare(self, state: TrainState) -> NamedModel:
         """Make the state's model the current one, before the first edge attaches."""
         model = self._named(state)
+        if self.cloud.releases is not None and RELEASES in state.privacy:
+            self.cloud.releases.at_least(state.privacy[RELEASES])
         self.loop.run(self._publishing(state, model, _nothing()))
         return model
 
@@ -112,7 +115,6 @@ class DeployedExecutor:
             dropped=rebased,
             base_round=base_round,
             places=self.links.places,
-            releases=self._releases(),
         )
         return seen if self.downlink is None else self._from_above(state, seen, self.downlink)
 
@@ -149,14 +151,14 @@ class DeployedExecutor:
         began = time.perf_counter()
         within_s = deadline_s(self.settings, plan.round_latency_s, steps=2)
         came = self.loop.run(self.cloud.execute(orders, within_s, coding=plan.coding))
-        self.cloud.releases.ordered({edge: held[edge] for edge in chosen}, came)
+        if self.cloud.releases is not None:
+            self.cloud.releases.ordered({edge: held[edge] for edge in chosen}, came)
         measured_s = (time.perf_counter() - began) / self.settings.time_scale
         scale, rounds = self.settings.time_scale, self.links.config.training.edge_rounds
         ue_bytes = self.updates.ue_spec(plan.coding).nbytes * rounds
         self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale, ue_bytes=ue_bytes))
         self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
-            releases=self._releases(),
             arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
             latency_s=measured_s,
             uplink_bits=upload_bits(self.links, came, plan.coding),
@@ -165,11 +167,6 @@ class DeployedExecutor:
             num_lost=sum(int(held[edge].sketch.ues.size) - len(came[edge].ues) for edge in came),
             phases=stretches(self._times(state, observation, plan, measured_s), held, set(orders), came),
         )
-
-    def _releases(self) -> IntArray | None:
-        """What has left the cells since this was asked last, by UE; None: they are not private."""
-        config = self.links.config
-        return self.cloud.releases.taken(config.network.num_ues) if config.privacy.on else None
 
     def _times(self, state: TrainState, observation: Observation, plan: Plan, measured_s: float) -> RoundTimes:
         links, paced = observation.links, self.settings.paced
@@ -206,7 +203,9 @@ class DeployedExecutor:
         steps = steps_of(self._taken, model)
         sent = self.cloud.broadcast(np.flatnonzero(edges).tolist(), steps, after_s=wait_s)
         self.loop.run(self._publishing(heard.state, model, sent))
-        return heard
+        if (counted := self.cloud.releases) is None:
+            return heard
+        return replace(heard, state=heard.state.but(privacy={RELEASES: counted.counts}))
 
     @property
     def _taken(self) -> Uploaded:

@@ -2,7 +2,7 @@
 
 The seed of a run is known to all who take part, so noise of privacy may not come from it. A node draws a key once,
 keeps it beside what else it keeps, and makes a stream of ChaCha20 from it for every message (HMAC-SHA-256 of what the
-message is about). A node that was killed and computes its message again adds the same noise again: two messages that
+message is). A node that was killed and computes the same message again adds the same noise again: two messages that
 differed by noise alone would tell more than one.
 """
 
@@ -11,6 +11,7 @@ import hmac
 import math
 import os
 import secrets
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,12 @@ def kept_key(state: Path) -> bytes:
     return found
 
 
-def about(kind: str, tag: Any, members: NDArray[Any] | None = None) -> bytes:
-    """What a message is about, in bytes that no two messages share: a model, and whose updates are in it."""
-    words = [kind.encode(), tag.run.encode(), f"{tag.base_round}/{tag.edge_round}".encode(), tag.base]
-    if members is not None:
-        words.append(np.sort(members).astype("<i8").tobytes())
+def about(kind: str, tag: Any, members: Collection[int], content: NDArray[Any]) -> bytes:
+    """What a message is: a model, whose updates are in it, and what it says before its noise.
+
+    The content is in it, for noise that is the same on two different contents would show their difference.
+    """
+    whose = np.array(sorted(members), dtype="<i8").tobytes()
+    words = [kind.encode(), tag.run.encode(), tag.base, f"{tag.edge_round}".encode(), whose]
+    words.append(hashlib.sha256(np.ascontiguousarray(content).tobytes()).digest())
     return b"".join(len(word).to_bytes(8, "little") + word for word in words)

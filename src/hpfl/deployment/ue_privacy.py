@@ -41,7 +41,7 @@ class UePrivacy:
         share = share_of_noise(
             self.private.noise_multiplier, self.private.clip_norm, int(self.private.planned[self.cell])
         )
-        draws = SecretDraws(self.key(), about("ue", tag))
+        draws = SecretDraws(self.key(), about("ue", tag, [self.number], clipped))
         if self.secure is not None:
             return self._in_levels(clipped, share, tag, draws, self.secure)
         numbers = update.size if self.private.places is None else len(self.private.places)

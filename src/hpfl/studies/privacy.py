@@ -139,8 +139,8 @@ STUDY = Study(
     about="User-level differential privacy towards everybody beyond a cell: updates are clipped to norm "
     f"{CLIP_NORM:g}, and each edge noises the sum of its UEs' for (epsilon, {DELTA:g}) after all {ROUNDS} rounds; "
     "'inf' is the same without noise. 10 edges with 100 UEs of 20 to 30 samples and 5 labels each: noise falls with "
-    "the UEs of a cell, and with 10 to an edge, as in the paper, it drowns everything. All edges in every round, "
-    "outer step 0.5, a dense model with 20 hidden units; step and clip norm are the same for all. 200 UEs evaluate.",
+    "the UEs of a cell, and with 10 to an edge, as in the paper, it drowns everything. All edges in every round, outer "
+    "step 0.5, a dense model with 20 hidden units; step and clip norm are the same for all. 200 UEs are evaluated.",
     parts=parts,
     tables=tables,
     draw=draw,

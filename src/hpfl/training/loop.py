@@ -88,7 +88,7 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
         kept={**_newest(state.kept, observation.kept, outcome.kept), **taken.kept},
         cloud_rule=taken.rule,
         edge_rules=_newest(state.edge_rules, observation.edge_rules, outcome.edge_rules),
-        privacy=_accounted(state, ledger, observation, outcome),
+        privacy=state.privacy if ledger is None else ledger.added(state.privacy, observation.releases),
     )
     told = hearers(aggregated, plan, settings) | _or_none(outcome.fresh, aggregated)
     heard = parts.executor.broadcast(played, told, observation, taken)
@@ -101,15 +101,6 @@ def play_round(state: TrainState, parts: Parts, settings: CloudSettings) -> tupl
     marks["epsilon"] = None if ledger is None else ledger.epsilon(after.privacy)
     shown = dict.fromkeys(parts.columns) | dict(evaluation or {})
     return after, _record(heard, observation, plan, outcome, {"planning_s": planning_s, **marks, "evaluation": shown})
-
-
-def _accounted(
-    state: TrainState, ledger: Ledger | None, observation: Observation, outcome: Outcome
-) -> Mapping[str, Any]:
-    """The account of privacy with what has left the cells in this round."""
-    if ledger is None:
-        return state.privacy
-    return ledger.added(ledger.added(state.privacy, observation.releases), outcome.releases)
 
 
 def is_spent(state: TrainState, ledger: Ledger | None) -> bool:

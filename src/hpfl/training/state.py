@@ -128,8 +128,7 @@ class Outcome:
 
     Where UEs were lost on the way, `pending`, `importance`, `kept` and `edge_rules` are those of the UEs that are left.
     `dropped` edges lost their update, `num_below` of them because they heard fewer UEs than they need; `fresh` ones
-    receive the new model though nothing of theirs was aggregated. `releases` [N] are noisy sums beyond those that were
-    observed (None: there are none).
+    receive the new model though nothing of theirs was aggregated.
     """
 
     arrivals: tuple[EdgeUpdate, ...]
@@ -146,7 +145,6 @@ class Outcome:
     phases: Phases | None = None
     kept: Mapping[str, torch.Tensor] | None = None
     edge_rules: Memory | None = None
-    releases: IntArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
