@@ -14,7 +14,7 @@ from reference_pages.markdown import code
 
 SOURCE = Path(hpfl.__file__).parent
 REFUSED = {"training.trigger", "network.coherence_s", "network.trace", "network.write_trace"}
-"""Keys that a deployed cloud looks at only to refuse what needs a simulator; and the whole of sections `life` and `privacy`."""
+"""Keys that a deployed cloud looks at only to refuse what needs a simulator; also all of `life` and `privacy`."""
 VIRTUAL = {"training.clock", "training.clock_options"}
 """Keys of virtual time, which no deployed run has."""
 _TRAITS = {

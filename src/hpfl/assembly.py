@@ -87,12 +87,8 @@ def ue_path(config: Experiment) -> PathGain:
 
 
 def _path(config: Experiment, key: str, *, gain_db: float, terminal_m: float) -> PathGain:
-    site = Site(
-        gain_db=gain_db,
-        exponent=config.network.path_loss_exponent,
-        carrier_ghz=config.network.carrier_ghz,
-        terminal_m=terminal_m,
-    )
+    exponent, carrier_ghz = config.network.path_loss_exponent, config.network.carrier_ghz
+    site = Site(gain_db=gain_db, exponent=exponent, carrier_ghz=carrier_ghz, terminal_m=terminal_m)
     try:
         made: PathGain = config.made(f"network.{key}", site)
     except ImportError as error:  # it needs a package that is not there
@@ -218,15 +214,15 @@ def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
     numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
     told = float(BITS_PER_FLOAT * len(sending.codings)) if tells_variances(config) else 0.0
     cell = cell_sum_of(config, sending)
+
+    def upload_bits(chain: Uplink) -> float:
+        if cell is not None:
+            return cell.upload_bits
+        return (sending.uplink if chain.is_identity else chain).bits(numbers, bits)
+
     return tuple(
         BitsOnAir(
-            ue=float(
-                (sending.uplink if chain.is_identity else chain).bits(numbers, bits)
-                if cell is None
-                else cell.upload_bits
-            )
-            * config.training.edge_rounds
-            + told,
+            ue=float(upload_bits(chain)) * config.training.edge_rounds + told,
             edge=float(chain.bits(numbers, bits)) + told if config.network.backhaul else 0.0,
         )
         for chain in sending.codings or (IDENTITY,)
