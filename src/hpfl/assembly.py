@@ -87,12 +87,8 @@ def ue_path(config: Experiment) -> PathGain:
 
 
 def _path(config: Experiment, key: str, *, gain_db: float, terminal_m: float) -> PathGain:
-    site = Site(
-        gain_db=gain_db,
-        exponent=config.network.path_loss_exponent,
-        carrier_ghz=config.network.carrier_ghz,
-        terminal_m=terminal_m,
-    )
+    exponent, carrier_ghz = config.network.path_loss_exponent, config.network.carrier_ghz
+    site = Site(gain_db=gain_db, exponent=exponent, carrier_ghz=carrier_ghz, terminal_m=terminal_m)
     try:
         made: PathGain = config.made(f"network.{key}", site)
     except ImportError as error:  # it needs a package that is not there
