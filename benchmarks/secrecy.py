@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hpfl.deployment.certificates import init_authority, issue
-from hpfl.secrecy import CertificateTrust, CertifiedMember, Collector, Instance, Links, Member, Session, graph
+from hpfl.secrecy import CertificateTrust, CertifiedMember, ChannelLinks, Collector, Instance, Member, Session, graph
 
 WORK = {
     "first": ("first session: certificates, signatures and channels beyond a later one's", None),
@@ -105,7 +105,7 @@ class Cell:
         def trust() -> CertificateTrust:
             return CertificateTrust(lambda: [authority.certificate], lambda: datetime.datetime.now(datetime.UTC))
 
-        self.kept = {number: (identity(number), trust(), Links()) for number in range(members)}
+        self.kept = {number: (identity(number), trust(), ChannelLinks()) for number in range(members)}
         self.trust, self.dropped = trust(), set(range(dropped))
         self.sums = (Instance("sketch", 256, 64), Instance("update", length, bits))
 

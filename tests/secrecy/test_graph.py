@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hpfl.secrecy import LARGEST_CELL
-from hpfl.secrecy.graph import Cell, Degree, chance_of_at_least, degree
+from hpfl.secrecy.graph import Degree, RiskyCell, chance_of_at_least, degree
 from hpfl.secrecy.session import Instance, Session
 
 
@@ -19,7 +19,7 @@ def test_tails_are_those_of_exact_counts(of, marked, drawn):
 
 @pytest.mark.parametrize("members", [3, 7, 10, 12, 50, 99, 100, 101, 256, 500, 1000, LARGEST_CELL])
 def test_against_an_edge_that_lies_a_third_and_a_third_need_all_others_or_all_but_one(members):
-    found = degree(Cell.of_thirds(members), edge_lies=True)
+    found = degree(RiskyCell.of_thirds(members), edge_lies=True)
     assert found is not None
     assert members - 2 <= found.neighbours <= members - 1
 
@@ -36,10 +36,10 @@ def test_the_threshold_of_a_session_is_enough_in_the_complete_graph(members):
 @pytest.mark.parametrize(
     ("cell", "edge_lies", "wanted"),
     [
-        (Cell.of_thirds(100), False, Degree(99, 34)),
-        (Cell.of_thirds(1000), False, Degree(342, 172)),
-        (Cell(1000, 50, 50), False, Degree(36, 18)),
-        (Cell(1000, 50, 50), True, Degree(68, 46)),
+        (RiskyCell.of_thirds(100), False, Degree(99, 34)),
+        (RiskyCell.of_thirds(1000), False, Degree(342, 172)),
+        (RiskyCell(1000, 50, 50), False, Degree(36, 18)),
+        (RiskyCell(1000, 50, 50), True, Degree(68, 46)),
     ],
 )
 def test_degrees_that_the_documentation_names(cell, edge_lies, wanted):
@@ -47,12 +47,12 @@ def test_degrees_that_the_documentation_names(cell, edge_lies, wanted):
 
 
 def test_what_no_number_of_neighbours_withstands_has_no_degree():
-    assert degree(Cell(100, 50, 25), edge_lies=True) is None
-    assert degree(Cell(100, 33, 34), edge_lies=True) is None
-    assert degree(Cell(100, 34, 33), edge_lies=True) is None
+    assert degree(RiskyCell(100, 50, 25), edge_lies=True) is None
+    assert degree(RiskyCell(100, 33, 34), edge_lies=True) is None
+    assert degree(RiskyCell(100, 34, 33), edge_lies=True) is None
 
 
 def test_more_risk_or_fewer_who_collude_ask_for_no_more_neighbours():
-    of = lambda *parts: degree(Cell(300, *parts), edge_lies=True).neighbours  # noqa: E731
+    of = lambda *parts: degree(RiskyCell(300, *parts), edge_lies=True).neighbours  # noqa: E731
     assert of(30, 30, 20) <= of(30, 30, 40) <= of(30, 30, 60)
     assert of(10, 30) <= of(30, 30) <= of(60, 30)

@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from secret_cell import drawn, plain_sum, playing, refused, session_of
 
-from hpfl.secrecy import Collector, Links, Member, SecrecyError
+from hpfl.secrecy import ChannelLinks, Collector, Member, SecrecyError
 from hpfl.secrecy.keys import public_bytes
 from hpfl.secrecy.messages import MASK, SELF, SignedAdvert, parcel_bytes, read_advert
 from hpfl.secrecy.session import LARGEST_CELL, Instance, Session
 
 NOTHING = "nothing is revealed"
+KEYS = ("seal", "open", "vouch", "verify")
 
 
 def cell_of(people, slots):
@@ -49,7 +50,7 @@ def lying_vote(member, instance, told):
 
 
 def new_public_key():
-    return Links().public
+    return ChannelLinks().public
 
 
 # in the middle
@@ -211,7 +212,7 @@ def test_of_two_lists_one_is_uncovered_at_most_though_two_of_seven_collude(peopl
 def test_tags_of_another_sum_or_of_an_older_session_count_for_nothing(people):
     slots, session = 4, session_of(4)
     words = drawn(session, range(slots), 4)
-    kept = {number: Links() for number in range(slots)}
+    kept = {number: ChannelLinks() for number in range(slots)}
 
     def begun():
         cell = playing(people, session, range(slots))
@@ -239,7 +240,7 @@ def test_tags_of_another_sum_or_of_an_older_session_count_for_nothing(people):
 def test_an_older_sessions_messages_open_nothing_in_one_of_the_same_context(people):
     """Even where an edge repeats a context, and members keep their links: own keys are fresh."""
     session = session_of(4)
-    kept = {number: Links() for number in range(4)}
+    kept = {number: ChannelLinks() for number in range(4)}
 
     def begun():
         cell = playing(people, session, range(4))
@@ -255,6 +256,8 @@ def test_an_older_sessions_messages_open_nothing_in_one_of_the_same_context(peop
     new.members[0].receive({other: old.parcels[other][0] for other in (1, 2, 3)})
     assert new.members[0].unopened == {1, 2, 3}
     assert all(sent[other] != old.parcels[0][other] for other in sent)
+    links = [[getattr(cell.members[0]._channels[other], key) for other in sent for key in KEYS] for cell in (old, new)]
+    assert len({*links[0], *links[1]}) == 2 * len(KEYS) * len(sent)  # no key is used in both, nor for two purposes
 
 
 def test_a_session_of_another_context_cell_or_length_is_another_session(people):
@@ -327,7 +330,7 @@ def test_whatever_an_edge_asks_a_member_reveals_one_kind_of_share_of_each(people
 def test_a_key_that_agrees_on_nothing_secret_is_refused(people):
     """A key of low order, signed by a member that colludes."""
     cell = cell_of(people, 4)
-    links = Links()
+    links = ChannelLinks()
     links.public = bytes(32)
     bad = Member(cell.session, people.members[2], people.trust, links).advert()
     with refused(match="the key of member 2 agrees on nothing secret"):
@@ -335,7 +338,7 @@ def test_a_key_that_agrees_on_nothing_secret_is_refused(people):
 
 
 def test_the_sum_is_exact_over_many_sessions_of_the_same_links(people):
-    kept = {number: Links() for number in range(5)}
+    kept = {number: ChannelLinks() for number in range(5)}
     signatures = set()
     for context in (b"1", b"2", b"3"):
         session = session_of(5, context=context)

@@ -39,11 +39,11 @@ _TURNED_AWAY = (
 )
 _LOSSES = (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError, ConnectionError, TimeoutError, RefusedError)
 
-Session = Callable[[TierStream], Awaitable[bool]]
+AttachedSession = Callable[[TierStream], Awaitable[bool]]
 """What is done on one stream; answers whether all is done."""
 
 
-async def stay_attached(settings: NodeSettings, address: str, parent: str, session: Session) -> None:
+async def stay_attached(settings: NodeSettings, address: str, parent: str, session: AttachedSession) -> None:
     """Open a stream and run `session` on it, again and again with growing pauses, until it answers that all is done.
 
     A parent that turns this node away may be mistaken, and another one may come: it is asked again, ever more slowly.
@@ -89,7 +89,7 @@ class Pauses:
 
 
 async def _one_session(
-    settings: NodeSettings, address: str, parent: str, own: OwnIdentity, session: Session
+    settings: NodeSettings, address: str, parent: str, own: OwnIdentity, session: AttachedSession
 ) -> grpc.StatusCode:
     """OK where all is done; else how the stream has ended."""
     options = client_options(settings.limits, server=parent)

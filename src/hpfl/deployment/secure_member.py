@@ -23,7 +23,7 @@ from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
-from hpfl.secrecy import CertifiedMember, Links, Member, SecrecyError
+from hpfl.secrecy import CertifiedMember, ChannelLinks, Member, SecrecyError
 
 _SECURE, _MOST_WAITING = "secure", 4
 
@@ -57,7 +57,7 @@ class SecureMember:
         self._weight = whole_weight(work.config, num_samples)
         is_usual = settings.name == default_name(settings.number)
         self._trust = DeploymentTrust(settings.tls, _any_name, names_tell=is_usual)
-        self._links = Links()
+        self._links = ChannelLinks()
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
         self._computed = asyncio.Event()
@@ -68,7 +68,7 @@ class SecureMember:
     def detached(self) -> None:
         """The stream has ended, and with it the session: its keys are never used again."""
         self.end_session()
-        self._links = Links()
+        self._links = ChannelLinks()
         self._link.background.cancel(_SECURE)
 
     def end_session(self) -> None:
@@ -117,7 +117,7 @@ class SecureMember:
     async def _opened(self, tag: Tag, step: SecureStep) -> None:
         self.end_session()
         if self._trust.look():
-            self._links = Links()
+            self._links = ChannelLinks()
         session = self._session = await asyncio.to_thread(self._made, tag, step)
         try:
             await self._take_part(session)

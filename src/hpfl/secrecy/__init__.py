@@ -4,11 +4,11 @@ Bonawitz et al., "Practical secure aggregation for privacy-preserving machine le
 withstands an edge that lies (figure 4, with the consistency check). No clock, no socket, no file: messages are bytes.
 """
 
+from hpfl.secrecy.channel_links import ChannelLinks
 from hpfl.secrecy.collector import Collector
-from hpfl.secrecy.errors import SecrecyError, TooFewError, WrongMaskError
-from hpfl.secrecy.identity import CertificateTrust, CertifiedMember, Identity, Trust
-from hpfl.secrecy.links import Links
 from hpfl.secrecy.member import Member
+from hpfl.secrecy.member_trust import CertificateTrust, CertifiedMember, Identity, Trust
+from hpfl.secrecy.secrecy_errors import SecrecyError, TooFewError, WrongMaskError
 from hpfl.secrecy.session import LARGEST_CELL, Instance, Session
 from hpfl.secrecy.words import packed, packed_bytes, unpacked
 
@@ -16,10 +16,10 @@ __all__ = [
     "LARGEST_CELL",
     "CertificateTrust",
     "CertifiedMember",
+    "ChannelLinks",
     "Collector",
     "Identity",
     "Instance",
-    "Links",
     "Member",
     "SecrecyError",
     "Session",

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hpfl.secrecy.errors import SecrecyError, TooFewError
-from hpfl.secrecy.identity import Trust
-from hpfl.secrecy.masks import Words, word_type
+from hpfl.secrecy.masks import MaskedWords, word_type
+from hpfl.secrecy.member_trust import Trust
 from hpfl.secrecy.messages import (
     LARGEST_NUMBER,
     MASK,
@@ -23,17 +22,18 @@ from hpfl.secrecy.messages import (
     read_revealed,
 )
 from hpfl.secrecy.parcels import check_print
+from hpfl.secrecy.secrecy_errors import SecrecyError, TooFewError
 from hpfl.secrecy.session import Instance, Session
 from hpfl.secrecy.unmasking import Revealed, unmask
 from hpfl.secrecy.words import WordArray, checked
 
 
 @dataclass
-class _Sum:
+class _CollectedSum:
     """What an edge has of one sum."""
 
     instance: Instance
-    total: Words
+    total: MaskedWords
     senders: set[int] = field(default_factory=set)
     survivors: list[int] | None = None
     votes: dict[int, dict[int, bytes]] = field(default_factory=dict)
@@ -56,7 +56,9 @@ class Collector:
         self._numbers: list[int] = []
         self._parcels: dict[int, dict[int, bytes]] = {}
         self._members: list[int] = []
-        self._sums = {one.name: _Sum(one, np.zeros(one.length, word_type(one.bits))) for one in session.instances}
+        self._sums = {
+            one.name: _CollectedSum(one, np.zeros(one.length, word_type(one.bits))) for one in session.instances
+        }
 
     def add_advert(self, number: int, data: bytes) -> None:
         """Round 0: a member's public keys."""
@@ -179,5 +181,5 @@ class Collector:
         if found < self._session.threshold:
             raise TooFewError(step, found, self._session.threshold)
 
-    def _sum(self, instance: str) -> _Sum:
+    def _sum(self, instance: str) -> _CollectedSum:
         return self._sums[self._session.instance(instance).name]

@@ -9,7 +9,8 @@ nothing is left to chance there, and no edge can choose who is whose neighbour (
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from hpfl.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Degree:
 
 
 @dataclass(frozen=True)
-class Cell:
+class RiskyCell:
     """A cell, and how many of its members may collude with the edge and may drop out; `2**-bits` is the risk taken."""
 
     members: int
@@ -30,12 +31,12 @@ class Cell:
     bits: int = 40
 
     @staticmethod
-    def of_thirds(members: int, *, bits: int = 40) -> "Cell":
+    def of_thirds(members: int, *, bits: int = 40) -> "RiskyCell":
         """Fewer than a third collude, and fewer than a third drop out: what a session withstands."""
-        return Cell(members, (members - 1) // 3, (members - 1) // 3, bits)
+        return RiskyCell(members, (members - 1) // 3, (members - 1) // 3, bits)
 
 
-def degree(cell: Cell, *, edge_lies: bool) -> Degree | None:
+def degree(cell: RiskyCell, *, edge_lies: bool) -> Degree | None:
     """The fewest neighbours, an even number or all others, that a cell needs; None where even all are not enough.
 
     Each of these may fail with a chance of `2**-bits` over all members (section 3 of the paper):
@@ -54,11 +55,11 @@ def degree(cell: Cell, *, edge_lies: bool) -> Degree | None:
     return None
 
 
-def chance_of_at_least(of: int, marked: int, drawn: int) -> NDArray[np.float64]:
+def chance_of_at_least(of: int, marked: int, drawn: int) -> FloatArray:
     """P[X >= x] for x = 0 ... drawn + 1, where X of the drawn are marked: a hypergeometric tail."""
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, of + 1)))])
 
-    def log_ways(total: int, taken: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_ways(total: int, taken: IntArray) -> FloatArray:
         return np.asarray(log_factorial[total] - log_factorial[taken] - log_factorial[total - taken])
 
     found = np.zeros(drawn + 2)
@@ -68,18 +69,18 @@ def chance_of_at_least(of: int, marked: int, drawn: int) -> NDArray[np.float64]:
     return np.asarray(np.cumsum(found[::-1])[::-1])
 
 
-def _most(cell: Cell, marked: int, neighbours: int) -> int:
+def _most(cell: RiskyCell, marked: int, neighbours: int) -> int:
     """How many of some member's neighbours are marked at most, but for the risk that is taken."""
     chances = cell.members * chance_of_at_least(cell.members - 1, marked, neighbours)
     return int(np.argmax(chances <= 2.0**-cell.bits)) - 1
 
 
-def _threshold(cell: Cell, neighbours: int, edge_lies: bool) -> int:
+def _threshold(cell: RiskyCell, neighbours: int, edge_lies: bool) -> int:
     most = _most(cell, cell.colluding, neighbours)
     return (neighbours + 1 + most) // 2 + 1 if edge_lies else most + 1
 
 
-def _remaining(cell: Cell, neighbours: int) -> int:
+def _remaining(cell: RiskyCell, neighbours: int) -> int:
     """Of a member and its neighbours, those who do not drop out at least, whether it drops out itself or not."""
     if not cell.dropped:
         return neighbours + 1
@@ -87,7 +88,7 @@ def _remaining(cell: Cell, neighbours: int) -> int:
     return neighbours + 1 - max(itself, _most(cell, cell.dropped, neighbours))
 
 
-def _is_connected(cell: Cell, neighbours: int) -> bool:
+def _is_connected(cell: RiskyCell, neighbours: int) -> bool:
     """By the bound over all places on the ring; in the complete graph any two are neighbours."""
     missing = (cell.colluding + cell.dropped) / cell.members
     return neighbours == cell.members - 1 or cell.members * missing ** (neighbours / 2) <= 2.0**-cell.bits

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from hpfl.secrecy.errors import SecrecyError
+from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import joined
 from hpfl.secrecy.shamir import SHARE_BYTES
 
@@ -19,7 +19,7 @@ _NONCE = bytes(12)  # each key encrypts one message only
 
 
 @dataclass(frozen=True)
-class Channel:
+class PairKeys:
     """Keys between a member and one other, each for one direction: shares are encrypted, lists vouched for."""
 
     seal: bytes
@@ -68,7 +68,7 @@ def agreed(own: X25519PrivateKey, other: bytes, whose: int) -> bytes:
         raise SecrecyError(f"the key of member {whose} agrees on nothing secret", [whose]) from None
 
 
-def channel(digest: bytes, secret: bytes, numbers: tuple[int, int], adverts: bytes) -> Channel:
+def channel(digest: bytes, secret: bytes, numbers: tuple[int, int], adverts: bytes) -> PairKeys:
     """The channel from a member to another (`numbers`: own, other's) who have agreed on a secret.
 
     `adverts` stands for what both were told of all members, with fresh keys of theirs: the same for both, and new for
@@ -79,7 +79,7 @@ def channel(digest: bytes, secret: bytes, numbers: tuple[int, int], adverts: byt
     up, down = found[: 2 * KEY_BYTES], found[2 * KEY_BYTES :]
     if numbers[0] > numbers[1]:
         up, down = down, up
-    return Channel(up[:KEY_BYTES], down[:KEY_BYTES], up[KEY_BYTES:], down[KEY_BYTES:])
+    return PairKeys(up[:KEY_BYTES], down[:KEY_BYTES], up[KEY_BYTES:], down[KEY_BYTES:])
 
 
 def pair_masks(

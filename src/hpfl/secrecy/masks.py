@@ -7,7 +7,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-Words = NDArray[np.unsignedinteger[Any]]
+MaskedWords = NDArray[np.unsignedinteger[Any]]
 
 STRETCH_BYTES = 2**18
 """So much of a sum and of a keystream stay in a processor's nearest memories."""
@@ -20,7 +20,7 @@ def word_type(bits: int) -> np.dtype[np.unsignedinteger[Any]]:
     return np.dtype(next(f"<u{size}" for size in (1, 2, 4, 8) if bits <= 8 * size))
 
 
-def add_masks(total: Words, plus: Sequence[bytes], minus: Sequence[bytes]) -> None:
+def add_masks(total: MaskedWords, plus: Sequence[bytes], minus: Sequence[bytes]) -> None:
     """Add the masks of some keys to words, and subtract those of others, in place and modulo the type's range."""
     stretch = STRETCH_BYTES // total.itemsize
     zeros, stream = bytes(STRETCH_BYTES), bytearray(STRETCH_BYTES + 15)

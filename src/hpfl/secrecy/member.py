@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hpfl.secrecy.errors import SecrecyError
-from hpfl.secrecy.identity import Identity, Trust
+from hpfl.secrecy.channel_links import ChannelLinks
 from hpfl.secrecy.keys import (
-    Channel,
+    PairKeys,
     channel,
     commitment,
     mask_key,
@@ -23,8 +22,8 @@ from hpfl.secrecy.keys import (
     public_bytes,
     self_mask,
 )
-from hpfl.secrecy.links import Links
-from hpfl.secrecy.masks import Words, add_masks, word_type
+from hpfl.secrecy.masks import MaskedWords, add_masks, word_type
+from hpfl.secrecy.member_trust import Identity, Trust
 from hpfl.secrecy.messages import (
     LARGEST_NUMBER,
     MASK,
@@ -37,19 +36,20 @@ from hpfl.secrecy.messages import (
     vouched_text,
 )
 from hpfl.secrecy.parcels import make_parcels, open_parcel, shares_of
+from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Instance, Session
 from hpfl.secrecy.shamir import new_secret
 from hpfl.secrecy.words import WordArray, checked
 
 
 @dataclass
-class _Sum:
+class _OwnSum:
     """What a member has for one sum: its two secrets, the mask when it is made, what it has sent and said."""
 
     instance: Instance
     self_seed: int = field(default_factory=new_secret, repr=False)
     mask_seed: int = field(default_factory=new_secret, repr=False)
-    mask: Words | None = field(default=None, repr=False)
+    mask: MaskedWords | None = field(default=None, repr=False)
     sent: tuple[bytes, WordArray] | None = field(default=None, repr=False)
     survivors: frozenset[int] | None = None
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -65,16 +65,16 @@ class Member:
     `links` may be kept from session to session for as long as a UE is attached; without them it makes new ones.
     """
 
-    def __init__(self, session: Session, identity: Identity, trust: Trust, links: Links | None = None) -> None:
+    def __init__(self, session: Session, identity: Identity, trust: Trust, links: ChannelLinks | None = None) -> None:
         if not 0 <= identity.number <= LARGEST_NUMBER:
             raise SecrecyError(f"a member has the number {identity.number}; wanted 0 to {LARGEST_NUMBER}")
         self._session, self._identity, self._trust = session, identity, trust
-        self._links = Links() if links is None else links
-        self._sums = {one.name: _Sum(one) for one in session.instances}
+        self._links = ChannelLinks() if links is None else links
+        self._sums = {one.name: _OwnSum(one) for one in session.instances}
         self._advert = self._signed_advert()
         self._adverts: dict[int, Advert] = {}
         self._adverts_digest = b""
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, PairKeys] = {}
         self._held: dict[int, list[bytes]] = {}
         self._members: frozenset[int] = frozenset()
 
@@ -98,7 +98,7 @@ class Member:
             raise SecrecyError("the adverts of this session are known already")
         if adverts.get(self.number) != self._advert:
             raise SecrecyError("this member's own advert is not among those that came")
-        self._check_count("adverts", adverts)
+        _check_count(self._session, "adverts", adverts)
         read = {number: self._believed(number, data) for number, data in adverts.items()}
         names = [name for _, name in read.values()]
         if len(set(names)) < len(names):
@@ -118,7 +118,7 @@ class Member:
         members = frozenset(shares) | {self.number}
         if self.number in shares or not members <= self._adverts.keys():
             raise SecrecyError("shares came from others than the members who have sent adverts")
-        self._check_count("shares", members)
+        _check_count(self._session, "shares", members)
         opened = {sender: self._opened(sender, parcel) for sender, parcel in shares.items()}
         self._held |= {sender: found for sender, found in opened.items() if found is not None}
         self._members = members
@@ -148,7 +148,7 @@ class Member:
             raise SecrecyError(f"{instance}: survivors came who sent no shares, or came twice")
         if self.number not in told or one.sent is None:
             raise SecrecyError(f"{instance}: this member has masked no words that were summed, and vouches for nothing")
-        self._check_count("survivors", told)
+        _check_count(self._session, "survivors", told)
         if one.survivors not in (None, told):
             raise SecrecyError(f"{instance}: another list of survivors came before; the edge tells two stories")
         one.survivors = told
@@ -185,7 +185,7 @@ class Member:
         text = signed.advert.signed_text()
         return signed.advert, self._trust.check(number, signed.certificate, text, signed.signature)
 
-    def _channel(self, other: int) -> Channel:
+    def _channel(self, other: int) -> PairKeys:
         secret = self._links.agreed(self._adverts[other].channel, other)
         return channel(self._session.digest, secret, (self.number, other), self._adverts_digest)
 
@@ -193,7 +193,7 @@ class Member:
         ends, link = (sender, self.number), self._channels[sender]
         return open_parcel(self._session, ends, parcel, link, self._adverts_digest)
 
-    def _mask(self, one: _Sum) -> Words:
+    def _mask(self, one: _OwnSum) -> MaskedWords:
         """The whole mask of a sum, made once."""
         if not self._members:
             raise SecrecyError(f"{one.instance.name}: masks are made when the shares of the others are there")
@@ -204,7 +204,7 @@ class Member:
                 one.mask = self._made_mask(one)
             return one.mask
 
-    def _made_mask(self, one: _Sum) -> Words:
+    def _made_mask(self, one: _OwnSum) -> MaskedWords:
         digest, name, at = self._session.digest, one.instance.name, self._session.instances.index(one.instance)
         own = mask_key(digest, name, self.number, one.mask_seed)
         others = {other: self._adverts[other].masks[at] for other in self._members if other != self.number}
@@ -213,17 +213,18 @@ class Member:
         add_masks(total, [*plus, self_mask(digest, name, self.number, one.self_seed)], minus)
         return total
 
-    def _text(self, one: _Sum, survivors: Collection[int]) -> bytes:
+    def _text(self, one: _OwnSum, survivors: Collection[int]) -> bytes:
         return vouched_text(self._session, one.instance.name, self._adverts_digest, self._members, survivors)
 
-    def _sum(self, instance: str) -> _Sum:
+    def _sum(self, instance: str) -> _OwnSum:
         return self._sums[self._session.instance(instance).name]
-
-    def _check_count(self, what: str, of: Collection[int]) -> None:
-        least, most = self._session.threshold, self._session.slots
-        if not least <= len(of) <= most:
-            raise SecrecyError(f"{what} of {len(of)} members came; wanted {least} to {most}")
 
 
 def _tag(key: bytes, text: bytes) -> bytes:
     return hmac.digest(key, text, "sha256")
+
+
+def _check_count(session: Session, what: str, of: Collection[int]) -> None:
+    least, most = session.threshold, session.slots
+    if not least <= len(of) <= most:
+        raise SecrecyError(f"{what} of {len(of)} members came; wanted {least} to {most}")

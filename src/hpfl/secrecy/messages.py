@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from hpfl.secrecy.errors import SecrecyError
 from hpfl.secrecy.keys import KEY_BYTES, four
+from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Session, joined
 from hpfl.secrecy.shamir import FIELD, SHARE_BYTES
 

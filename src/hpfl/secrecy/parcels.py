@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from hpfl.secrecy.errors import SecrecyError
-from hpfl.secrecy.keys import Channel, opened, sealed, secret_bytes
+from hpfl.secrecy.keys import PairKeys, opened, sealed, secret_bytes
 from hpfl.secrecy.messages import share_print, split_parcel
+from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Session
 from hpfl.secrecy.shamir import FIELD, SHARE_BYTES, shared
 
@@ -16,7 +16,7 @@ def shares_of(session: Session, secrets: Sequence[int], holders: Sequence[int]) 
 
 
 def make_parcels(
-    session: Session, owner: int, shares: Mapping[int, list[bytes]], channels: Mapping[int, Channel], bound: bytes
+    session: Session, owner: int, shares: Mapping[int, list[bytes]], channels: Mapping[int, PairKeys], bound: bytes
 ) -> dict[int, bytes]:
     """A parcel for each other holder, which opens only for a member that was told the same adverts (`bound`)."""
     parcels = {}
@@ -27,7 +27,7 @@ def make_parcels(
 
 
 def open_parcel(
-    session: Session, ends: tuple[int, int], parcel: bytes, link: Channel, bound: bytes
+    session: Session, ends: tuple[int, int], parcel: bytes, link: PairKeys, bound: bytes
 ) -> list[bytes] | None:
     """The shares from an owner for a holder (`ends`); None where they are not what was sealed, or not as printed."""
     prints, cipher = split_parcel(session, ends[0], parcel)

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpfl.secrecy.errors import SecrecyError
+from hpfl.secrecy.secrecy_errors import SecrecyError
 
 LARGEST_CELL = 1024
 """Members are all one another's neighbours, which costs each of them as many agreements and masks (docs/secure.md)."""

@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from hpfl.secrecy.errors import WrongMaskError
 from hpfl.secrecy.keys import commitment, mask_key, pair_masks, public_bytes, self_mask
-from hpfl.secrecy.masks import Words, add_masks
+from hpfl.secrecy.masks import MaskedWords, add_masks
 from hpfl.secrecy.messages import Advert
+from hpfl.secrecy.secrecy_errors import WrongMaskError
 from hpfl.secrecy.session import Instance, Session
 from hpfl.secrecy.shamir import coefficients, combined
 from hpfl.secrecy.words import WordArray
@@ -32,7 +32,7 @@ class Revealed:
         return self.session.instances.index(self.instance)
 
 
-def unmask(known: Revealed, total: Words, survivors: Collection[int], dropped: Collection[int]) -> WordArray:
+def unmask(known: Revealed, total: MaskedWords, survivors: Collection[int], dropped: Collection[int]) -> WordArray:
     """The sum: self masks of survivors are taken away, and pair masks that wait for those who have dropped out."""
     digest, name = known.session.digest, known.instance.name
     at_points = cache(coefficients)

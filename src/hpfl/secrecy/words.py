@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpfl.secrecy.errors import SecrecyError
+from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Instance
 
 WordArray = NDArray[np.uint64]

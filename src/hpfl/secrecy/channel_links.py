@@ -4,13 +4,13 @@ from collections import OrderedDict
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from hpfl.secrecy.identity import Identity
 from hpfl.secrecy.keys import agreed, public_bytes
+from hpfl.secrecy.member_trust import Identity
 
 _KEPT = 4096
 
 
-class Links:
+class ChannelLinks:
     """A channel key and its agreements, which serve one session after another: most of a set-up is then done.
 
     A session's own keys come from these agreements *and* the adverts of that session, among which is always one of

@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from hpfl.secrecy.errors import SecrecyError
+from hpfl.secrecy.secrecy_errors import SecrecyError
 
 _KEPT = 4096
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+KeptKey = TypeVar("KeptKey")
+KeptValue = TypeVar("KeptValue")
 
 Authorities = Callable[[], Sequence[x509.Certificate]]
 
@@ -107,7 +107,7 @@ class CertificateTrust:
         return shown, name
 
 
-def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value) -> None:
+def _keep(kept: OrderedDict[KeptKey, KeptValue], key: KeptKey, value: KeptValue) -> None:
     kept[key] = value
     if len(kept) > _KEPT:
         kept.popitem(last=False)
