@@ -76,18 +76,28 @@ def test_every_key_of_the_summary_is_explained(folders):
         assert flat(read_summary(folder)) == explained("summary.json")
 
 
-def test_what_only_some_runs_have_is_explained_too(tmp_path):
-    """Newcomers, and an attack that has an aim of its own."""
-    changes = ["data.held_out_ues=2", "hostile.attack=backdoor", "hostile.ues=[0]"]
-    hpfl.run(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes]), out=tmp_path / "run", figures=False)
-    folder = tmp_path / "run"
+@pytest.mark.parametrize("name", ["rounds.jsonl", "ues.csv", "summary.json"], ids=lambda name: name.partition(".")[0])
+def test_what_only_some_runs_have_is_explained_too(some_runs, name):
     found = {
-        "rounds.jsonl": set(read_rounds(folder)[-1]),
-        "ues.csv": set((folder / "ues.csv").read_text().splitlines()[0].split(",")),
-        "summary.json": flat(read_summary(folder)),
+        "rounds.jsonl": lambda folder: set(read_rounds(folder)[-1]),
+        "ues.csv": lambda folder: set((folder / "ues.csv").read_text().splitlines()[0].split(",")),
+        "summary.json": lambda folder: flat(read_summary(folder)),
     }
-    for section, names in found.items():
-        assert names == explained(section) | explained(section, sometimes=True), section
+    names = set().union(*map(found[name], some_runs))
+    assert names == explained(name) | explained(name, sometimes=True)
+
+
+@pytest.fixture(scope="module")
+def some_runs(tmp_path_factory):
+    """Newcomers and an attack that has an aim of its own; and privacy."""
+    kinds = {
+        "others": ["data.held_out_ues=2", "hostile.attack=backdoor", "hostile.ues=[0]"],
+        "private": ["privacy.mechanism=gaussian"],
+    }
+    out = tmp_path_factory.mktemp("some")
+    for name, changes in kinds.items():
+        hpfl.run(hpfl.load("quickstart-paper", overrides=[*SMALL, *changes]), out=out / name, figures=False)
+    return [out / name for name in kinds]
 
 
 def test_every_heading_of_a_comparison_is_explained(folders):

@@ -40,7 +40,8 @@ def test_a_mean_of_any_kind_agrees_with_those_who_agree(name):
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_that_streams_is_the_mean_by_weight(name):
-    came = [Contribution(k, torch.tensor([k + 0.5, 1.0 / (k + 1)]), 1.0 + k) for k in range(4)]
+    sizes = (1.0, 1.0, 1.0, 100.0)  # one that bounds would shorten
+    came = [Contribution(k, size * torch.tensor([k + 0.5, 1.0 / (k + 1)]), 1.0 + k) for k, size in enumerate(sizes)]
     found = combined(COMBINES.get(name), came, {})
     by_weight = sum(one.update.double() * (one.weight / 10.0) for one in came)
     assert torch.allclose(found.direction, by_weight) == COMBINES.part(name).traits["streams"]

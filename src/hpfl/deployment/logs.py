@@ -24,7 +24,7 @@ def log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
         return
     words = {name: plain(value) if isinstance(value, str) else value for name, value in fields.items()}
     peer = next((words[name] for name in _PEER_FIELDS if name in words), None)
-    told = {} if peer is None and level < logging.WARNING else _held_back.told(f"{event}/{peer}")
+    told = {} if peer is None else _held_back.told(f"{event}/{peer}")
     if told is not None:
         LOGGER.log(level, event, extra={"fields": {**words, **told}})
 

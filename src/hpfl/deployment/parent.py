@@ -142,7 +142,7 @@ class ParentSide:
         missing = sorted(orders.keys() - collecting.seconds.keys())[:20]
         if missing:
             some, number = f"some {self._ways.children_are}", tags[missing[0]].round
-            log(f"went on without {some}", level=logging.WARNING, round=number, missing=missing)
+            log(f"went on without {some}", level=logging.WARNING, peer=some, round=number, missing=missing)
         return collecting.seconds
 
     async def evaluate(
