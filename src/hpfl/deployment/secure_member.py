@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -13,13 +14,12 @@ from hpfl.config import Experiment
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import ue_slots
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_format import CellAgreed, made_format, packed_words, whole_weight
 from hpfl.deployment.secure_history import SumHistory
-from hpfl.deployment.secure_trust import DeploymentTrust
+from hpfl.deployment.secure_trust import DeploymentTrust, check_name
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
@@ -39,6 +39,12 @@ class _Session:
     steps: "asyncio.Queue[SecureStep]" = field(default_factory=asyncio.Queue)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
+    sketched: frozenset[int] | None = None
+
+    def end(self) -> None:
+        """Nothing more comes of it, for whoever waits for it too."""
+        self.over = True
+        self.ready.set()
 
 
 class SecureMember:
@@ -50,13 +56,14 @@ class SecureMember:
         self._slots = ue_slots(work.config, self._cell)
         self._number, self._link = settings.number, link
         self._weight = whole_weight(work.config, num_samples)
-        is_usual = settings.name == default_name(settings.number)
-        self._trust = DeploymentTrust(settings.tls, default_name if is_usual else _any_name)
+        check_name(settings.name, settings.number)
+        self._trust = DeploymentTrust(settings.tls)
         self._links = ChannelLinks()
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
         self._computed = asyncio.Event()
-        self._history = SumHistory()
+        self._history = SumHistory(Path(settings.state))
+        self._lets_leave = work.config.secure.leavers == "tolerated"
 
     # what the UE says
 
@@ -69,7 +76,7 @@ class SecureMember:
     def end_session(self) -> None:
         """Another attempt may begin, by other keys."""
         if self._session is not None:
-            self._session.over = True
+            self._session.end()
         self._session = None
 
     def holds(self, tag: Tag, sketch: FloatArray) -> None:
@@ -83,6 +90,8 @@ class SecureMember:
         if session is None or not session.tag.about_same_model(tag):
             return None
         await session.ready.wait()
+        if session.over:
+            return None
         about = (self._weight, tag, session.agreed, self._number)
         words = await asyncio.to_thread(self.format.update_words, update, *about, levels)
         try:
@@ -116,6 +125,8 @@ class SecureMember:
             await self._take_part(session)
         except SecrecyError as error:
             await self._sit_out(session, str(error))
+        finally:
+            session.ready.set()
 
     def _made(self, tag: Tag, step: SecureStep) -> _Session:
         own = self._trust.own
@@ -156,11 +167,14 @@ class SecureMember:
         """Vouch for one list of survivors, and uncover what masks their sum once enough others vouch for it too."""
         survivors = frozenset((await self._next(session, pb.SURVIVORS, of)).entries)
         self._history.check(session.tag, of, survivors)
+        if session.sketched not in (None, survivors) and not self._lets_leave:
+            raise SecrecyError("the sketches were summed of other UEs, and secure.leavers is refused")
         votes = await asyncio.to_thread(session.member.vote, of, survivors)
         await self._say(session, pb.VOTES, votes, of=of)
         voted = await self._next(session, pb.VOTED, of)
-        self._history.note(session.tag, of, survivors)
         data = await asyncio.to_thread(session.member.reveal, of, voted.entries)
+        await asyncio.to_thread(self._history.note, session.tag, of, survivors)
+        session.sketched = survivors
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
 
     async def _own_sketch(self, tag: Tag) -> FloatArray:
@@ -184,7 +198,7 @@ class SecureMember:
         """Say so: nobody waits for this UE until the next attempt."""
         log("sits out of a secure sum", level=logging.WARNING, round=session.tag.round, reason=why)
         await self._say(session, pb.SITS_OUT, {self._number: why.encode()[:400]})
-        session.over = True
+        session.end()
         if self._session is session:
             self._session = None
 
@@ -192,8 +206,3 @@ class SecureMember:
 def cell_of(config: Experiment, number: int) -> int:
     """The number of the edge whose UE has a number: thresholds count all UEs that are configured there."""
     return int((config.network.ues_of_edges.cumsum() <= number).sum())
-
-
-def _any_name(number: int) -> str | None:
-    """Where a UE bears a name of the roster's, it cannot tell those of others."""
-    return None
