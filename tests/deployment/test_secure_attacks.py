@@ -220,11 +220,15 @@ def test_an_edge_that_sums_the_same_sketches_again_without_one_ue_is_shown_nothi
         return {number: one.sketch for number, one in held.items()}
 
     nodes.kill("ue-3")
-    again = nodes.loop.start(edge.ues.secure.gathered(tag, computed, None, lambda nobody: None))
+    told = []
+    again = nodes.loop.start(edge.ues.secure.gathered(tag, computed, None, told.append))
     try:
         until(lambda: len(lines("sits out of a secure sum")) >= 3)
+        until(lambda: lines("waits for those who were in the sum, or for another model"))
+        until(lambda: told)
     finally:
         again.cancel()
+    assert all(told)  # the cloud is told that it is without UEs
     assert all("summed before with others" in line["reason"] for line in lines("sits out of a secure sum"))
 
 
