@@ -13,8 +13,8 @@ from hpfl.registry import OURS, Registry
 from reference_pages.markdown import code
 
 SOURCE = Path(hpfl.__file__).parent
-REFUSED = {"training.trigger", "network.coherence_s", "network.trace", "network.write_trace"}
-"""Keys that a deployed cloud looks at only to refuse what needs a simulator; also all of `life` and `privacy`."""
+REFUSED = {"training.trigger", "network.coherence_s", "network.trace", "network.write_trace", "privacy.adaptive"}
+"""Keys that a deployed cloud looks at only to refuse what needs a simulator; and the whole of section `life`."""
 VIRTUAL = {"training.clock", "training.clock_options"}
 """Keys of virtual time, which no deployed run has."""
 _TRAITS = {
@@ -46,7 +46,7 @@ def read_by(place: str) -> str:
 
 def simulated_only(place: str) -> bool:
     """Whether no deployed run reads it."""
-    if place.startswith(("life.", "privacy.")) or place in REFUSED | VIRTUAL:
+    if place.startswith("life.") or place in REFUSED | VIRTUAL:
         return True
     rooms = {file.split("/")[0] for file in uses().get(place, ())} - _NO_RUN
     return bool(rooms) and rooms <= {"simulation", "experiment.py"}

@@ -207,22 +207,19 @@ def bits_on_air(config: Experiment, sending: Sending) -> BitsOnAir:
 
 
 def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
-    """The same for every entry of the menu: both hops are coded; what is not takes what the uplink leaves of it.
-
-    Under masks a UE sends words of a sum.
-    """
+    """The same for every entry of the menu: both hops are coded; what is not takes what the uplink leaves of it."""
     numbers, bits = num_travelling(sending.method, sending.spec), config.network.bits_per_parameter
     told = float(BITS_PER_FLOAT * len(sending.codings)) if tells_variances(config) else 0.0
     cell = cell_sum_of(config, sending)
 
-    def upload_bits(chain: Uplink) -> float:
-        if cell is not None:
-            return cell.upload_bits
-        return (sending.uplink if chain.is_identity else chain).bits(numbers, bits)
+    def own(chain: Uplink) -> int:
+        """Under masks a UE sends words of a sum."""
+        plain = sending.uplink if chain.is_identity else chain
+        return plain.bits(numbers, bits) if cell is None else cell.upload_bits
 
     return tuple(
         BitsOnAir(
-            ue=float(upload_bits(chain)) * config.training.edge_rounds + told,
+            ue=config.training.edge_rounds * float(own(chain)) + told,
             edge=float(chain.bits(numbers, bits)) + told if config.network.backhaul else 0.0,
         )
         for chain in sending.codings or (IDENTITY,)
@@ -230,10 +227,7 @@ def menu_on_air(config: Experiment, sending: Sending) -> tuple[BitsOnAir, ...]:
 
 
 def edge_settings(config: Experiment, *, memory_gb: float, cell: CellSum | None = None) -> EdgeSettings:
-    """The edges' constants; a combine rule that needs all updates at once may take so much memory for them.
-
-    `cell` is what UEs add up under masks (None: they send updates one by one).
-    """
+    """The edges' constants; a rule that needs all updates at once may take so much memory; `cell`: sums under masks."""
     training = config.training
     streams = COMBINES.part(training.edge_combine).traits["streams"]
     return EdgeSettings(

@@ -143,8 +143,9 @@ def test_the_local_engine_has_no_workers() -> None:
         ["training.edge_rounds=2", "learning.uplink=auto", "planning.planner=fastest"],
         ["training.edge_combine=median", "planning.planner=joint"],
         ["evaluation.ues=12", "data.disjoint=false", "learning.local_steps=2"],
+        ["learning.uplink=[]", "privacy.mechanism=gaussian", "privacy.adaptive=true"],
     ],
-    ids=["lively", "lenet5", "auto", "median", "overlapping"],
+    ids=["lively", "lenet5", "auto", "median", "overlapping", "private"],
 )
 def test_any_number_of_workers_gives_the_bits_of_one_process(tmp_path: Path, more: list[str]) -> None:
     config, marker = small(tmp_path, *more), tmp_path / "dead"

@@ -7,7 +7,6 @@ import grpc
 import numpy as np
 import pytest
 from deployment_nodes import Nodes, Tiny, refused, until
-from hpfl.deployment.norm_bound import NormBound, scale_of
 from mallory import Mallory
 from test_peer_claims import MalloryEdge
 
@@ -15,6 +14,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.counted_samples import counted
 from hpfl.deployment.greeting import Shapes
 from hpfl.deployment.wire import Tag, encode, numbers
+from hpfl.training.norm_bound import NormBound, scale_of
 
 THREE = ("network.edges=1", "network.ues_per_edge=3", "planning.max_edges=1")
 QUICK = {"gather_s": 5.0, "compute_s": 8.0, "deadline_slack_s": 2.0}

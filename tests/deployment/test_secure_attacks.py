@@ -6,14 +6,17 @@ import threading
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from deployment_nodes import Nodes, until
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_format import CellAgreed
 from hpfl.deployment.secure_member import SecureMember
+from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_turns import SecureTurns
-from hpfl.secrecy import Collector, Member
+from hpfl.secrecy import CertifiedMember, Collector, Member, SecrecyError
 
 CELL = [
     "secure.aggregation=cell",
@@ -237,7 +240,7 @@ GARBAGE = {
     "shares that nobody can open": (pb.SHARES, "", lambda data: secrets.token_bytes(len(data))),
     "votes": (pb.VOTES, "update", lambda data: secrets.token_bytes(len(data))),
     "votes of another size": (pb.VOTES, "sketch", lambda data: data + b"x"),
-    "shares that are revealed": (pb.REVEALED, "sketch", lambda data: data[:-9] + secrets.token_bytes(9)),
+    "shares that are revealed": (pb.REVEALED, "sketch", lambda data: data[:9] + secrets.token_bytes(9) + data[18:]),
 }
 
 
@@ -289,3 +292,28 @@ def test_nothing_of_a_sketch_or_an_update_passes_in_the_clear(nodes, monkeypatch
     with pytest.raises(RefusedError, match="512 bytes came for 0 numbers"):
         nodes.edges[0].ues.ways.checked(side.hub.children[0], pb.Sketch(values=bytes(512), weight=1.0, num_samples=7))
     assert all(not len(one.sketch.values) for one in side.gathering.held.values())
+
+
+def test_an_edge_that_is_started_again_goes_on_with_the_same_ues(nodes):
+    """Also where its UEs have uncovered the sketches of the model in hand: it is the same sum again."""
+    play_until_all_are_in(nodes)
+    until(lambda: nodes.deployment.cloud.held)
+    nodes.kill("edge-0")
+    nodes.start_edge(0, listen=nodes.edge_ports[0])
+    before = play_until_all_are_in(nodes)
+    (after,) = nodes.play(1)
+    assert is_mean_of(nodes, range(4), before, after)
+
+
+def test_a_ue_in_anothers_seat_is_refused(certificates):
+    tls, text = certificates.tls("ue-1"), b"keys"
+    member = CertifiedMember(1, *parts_of(tls))
+    trust = DeploymentTrust(tls)
+    assert trust.check(1, member.certificate, text, member.sign(text)) == "ue-1"
+    with pytest.raises(SecrecyError, match="the certificate of 'ue-1' came; wanted that of 'ue-2'"):
+        trust.check(2, member.certificate, text, member.sign(text))
+
+
+def parts_of(tls):
+    own = OwnIdentity(tls)
+    return own.certificate, load_pem_private_key(own.files.key, password=None)

@@ -35,6 +35,16 @@ def test_another_model_another_run_and_another_sum_are_other_sums(folder):
     again.check(replace(TAG, run="run-2"), "update", {0, 1, 3})
 
 
+@pytest.mark.parametrize("label", [{}, {"base_round": 4, "edge_round": 1}])
+@pytest.mark.parametrize(("first", "then"), [("sketch", "update"), ("update", "sketch")])
+def test_where_leavers_are_refused_sketch_and_update_are_of_the_same_ues_in_any_session(tmp_path, label, first, then):
+    SumHistory(tmp_path, alike=True).note(TAG, first, {0, 1, 2, 3})
+    again = SumHistory(tmp_path, alike=True)
+    with pytest.raises(SecrecyError, match="summed before with others"):
+        again.check(replace(TAG, **label), then, {0, 1, 2})
+    again.check(replace(TAG, **label), then, {0, 1, 2, 3})
+
+
 @pytest.mark.parametrize("damage", [b"\xff\n", b"0123", b"0" * 32 + b" " + b"0" * 31 + b"\n", b"\n\n"])
 def test_a_damaged_line_is_skipped_and_what_follows_it_is_kept(folder, damage):
     path = folder / HISTORY_FILE

@@ -105,3 +105,5 @@ def test_a_round_that_would_exceed_the_budget_is_the_end(done, per_model, budget
     assert ledger.is_over(spent, second) == (own.epsilon(per_model) > budget)
     assert not ledger.is_over(spent, ~both)
     assert not Ledger(accountant=own).is_over(spent, both)
+    anybody = Ledger(accountant=own, budget=budget, per_model=per_model)
+    assert anybody.is_over(spent, ~both) == anybody.is_over(spent, second) == ledger.is_over(spent, both)

@@ -16,6 +16,7 @@ from hpfl.secrecy.messages import MASK, SELF, SignedAdvert, parcel_bytes, read_a
 from hpfl.secrecy.session import LARGEST_CELL, Instance, Session
 
 NOTHING = "nothing is revealed"
+KEYS = ("seal", "open", "vouch", "verify")
 
 
 def cell_of(people, slots):
@@ -255,6 +256,8 @@ def test_an_older_sessions_messages_open_nothing_in_one_of_the_same_context(peop
     new.members[0].receive({other: old.parcels[other][0] for other in (1, 2, 3)})
     assert new.members[0].unopened == {1, 2, 3}
     assert all(sent[other] != old.parcels[0][other] for other in sent)
+    links = [[getattr(cell.members[0]._channels[other], key) for other in sent for key in KEYS] for cell in (old, new)]
+    assert len({*links[0], *links[1]}) == 2 * len(KEYS) * len(sent)  # no key is used in both, nor for two purposes
 
 
 def test_a_session_of_another_context_cell_or_length_is_another_session(people):

@@ -39,6 +39,13 @@ def test_fewer_shares_go_with_every_other_secret(secret, other):
         assert combined(coefficients(points), [everything[point] for point in points]) == other
 
 
+@pytest.mark.parametrize(("quantity", "threshold"), [(2, 2), (7, 5), (100, 67)])
+def test_one_share_too_few_gives_another_number(quantity, threshold):
+    secret = new_secret()
+    shares, points = shared(secret, quantity, threshold), range(1, threshold)
+    assert combined(coefficients(points), [shares[point - 1] for point in points]) != secret
+
+
 def test_the_library_puts_its_shares_together_to_the_same():
     secret = new_secret()
     shares = shamirs.shares(secret, 7, modulus=FIELD, threshold=5)

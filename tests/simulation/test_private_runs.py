@@ -111,7 +111,14 @@ def test_no_run_spends_more_than_its_budget_and_its_last_round_is_evaluated():
     assert exactly.rounds[-1]["epsilon"] == three
 
 
-@pytest.mark.parametrize("more", [[], ["life.sample_fraction=0.6", *ADAPTIVE, "privacy.noise_at=cell"]])
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["life.sample_fraction=0.6", *ADAPTIVE, "privacy.noise_at=cell"],
+        ["training.clock=event", "training.trigger=first", "life.edge_death=0.2"],
+    ],
+)
 def test_a_private_run_goes_on_from_a_checkpoint_to_the_same_bits_and_the_same_account(tmp_path, more):
     made = simulation(*GAUSSIAN, *more)
     whole, half = trained(made), trained(made, watch=lambda state, record: state.round < 3)
@@ -122,6 +129,14 @@ def test_a_private_run_goes_on_from_a_checkpoint_to_the_same_bits_and_the_same_a
     assert torch.equal(again.params, whole.params)
     assert again.privacy["releases"].tolist() == whole.privacy["releases"].tolist()
     assert again.edge_rules == whole.edge_rules
+
+
+def test_edges_that_die_and_start_afresh_do_not_exceed_the_budget():
+    budget = Accountant((2.0,), 1e-5).epsilon(4)
+    more = ["life.edge_death=0.4", "training.rounds=20", f"privacy.budget_epsilon={budget}"]
+    result = run(*GAUSSIAN, *more)
+    assert len(result.rounds) < 20
+    assert result.rounds[-1]["epsilon"] <= budget
 
 
 def test_a_run_out_of_budget_that_is_resumed_plays_nothing_more(tmp_path):

@@ -3,12 +3,15 @@
 import math
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from hpfl.deployment.usual_seconds import Patience, UsualSeconds
 
-Question = Literal["sketch", "update", "secure step", "figures"]
-"""What children are asked for. Who owes figures is left out of evaluations, who owes anything else of rounds."""
+Question = Literal["sketch", "update", "keys", "shares", "masked words", "vote", "revealed shares", "figures"]
+"""What children are asked for; keys to revealed shares are steps of a secure sum, each with usual seconds of its own.
+
+Who owes figures is left out of evaluations, who owes anything else of rounds.
+"""
 
 AttendanceTold = Callable[[str, int, str], None]
 """Told what has happened ("missed", "left out", "let in again"), to which child, and why."""
@@ -72,19 +75,10 @@ class Attendance:
         self._tell = tell
         self._quorum = quorum
         self._rule = patience
-        self._usual: dict[Question, UsualSeconds] = {
-            "sketch": UsualSeconds(patience),
-            "update": UsualSeconds(patience),
-            "secure step": UsualSeconds(patience),
-            "figures": UsualSeconds(patience),
-        }
+        self._usual: dict[Question, UsualSeconds] = {one: UsualSeconds(patience) for one in get_args(Question)}
         rounds: dict[int, _Seat] = {}
-        self._seats: dict[Question, dict[int, _Seat]] = {
-            "sketch": rounds,
-            "update": rounds,
-            "secure step": rounds,
-            "figures": {},
-        }
+        self._seats: dict[Question, dict[int, _Seat]] = dict.fromkeys(get_args(Question), rounds)
+        self._seats["figures"] = {}
         self._strikes: dict[int, int] = {}
         self._out: set[int] = set()
 

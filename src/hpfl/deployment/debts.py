@@ -1,8 +1,10 @@
-"""What a child owes that leaves: an answer that others wait for, which counts as missed."""
+"""What a child owes: a sketch that is due, and not another; one that leaves with its debts has missed."""
 
 from typing import TYPE_CHECKING
 
 from hpfl.deployment.hub import Child
+from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.wire import Tag
 
 if TYPE_CHECKING:
     from hpfl.deployment.parent import ParentSide
@@ -19,3 +21,13 @@ def note_debts(side: "ParentSide", child: Child) -> None:
     if side.sent.get(number) is child and number not in answered and not side.opening.is_early():
         side.sketches.left(number)
     side.collecting.left(number)
+
+
+def check_due(side: "ParentSide", child: Child, tag: Tag) -> None:
+    """Refuse a sketch that nobody waits for; one that is left out and answers too late does answer again."""
+    try:
+        side.gathering.check(child.number, tag)
+    except RefusedError as error:
+        if error.code == "stale" and side.attendance.is_left_out(child.number):
+            side.sketches.heard(child.number)
+        raise

@@ -127,7 +127,8 @@ def _roster(settings: NodeSettings, config: Any) -> int:
 def _model(settings: NodeSettings, found: _Found) -> str:
     found.get("experiment")
     work = found.made["model"] = SharedWork(settings)
-    return f"{work.config.learning.model}: {work.spec.length} parameters"
+    masked = "" if work.secure is None else f", secure sums in words of {work.secure.update.bits} bits"
+    return f"{work.config.learning.model}: {work.spec.length} parameters{masked}"
 
 
 def _data(settings: UeNodeSettings, found: _Found) -> str:

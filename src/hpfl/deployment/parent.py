@@ -10,7 +10,7 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.believing import believed, struck
 from hpfl.deployment.checks import check_speaker
 from hpfl.deployment.collecting import Collecting
-from hpfl.deployment.debts import note_debts
+from hpfl.deployment.debts import check_due, note_debts
 from hpfl.deployment.deliveries import Held
 from hpfl.deployment.evaluating import Evaluating
 from hpfl.deployment.gathering import Gathering
@@ -235,7 +235,7 @@ class ParentSide:
                     child.may_repeat -= 1
                     return
                 self.on_sketch(child.number, tag, frame.sketch)
-                self._check_due(child, tag)
+                check_due(self, child, tag)
                 with struck(self.attendance, child.number, self.gathering.changed):
                     sketch = believed(self._ways.checked, child, frame.sketch, self.learnt)
                 if child.number not in self.gathering.vacant:  # it has waited itself
@@ -255,15 +255,6 @@ class ParentSide:
                 self._declined(child, tag, frame.refusal.code)
             case _:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
-
-    def _check_due(self, child: Child, tag: Tag) -> None:
-        """Refuse a sketch that nobody waits for; one that is left out and answers too late does answer again."""
-        try:
-            self.gathering.check(child.number, tag)
-        except RefusedError as error:
-            if error.code == "stale" and self.attendance.is_left_out(child.number):
-                self.sketches.heard(child.number)
-            raise
 
     def _declined(self, child: Child, tag: Tag, code: str) -> None:
         """A child computes nothing usable on the model, has no update for an order, or has not got the model."""

@@ -14,7 +14,7 @@ from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_history import SUMMED_BEFORE
 from hpfl.deployment.secure_turns import PHASE_S, SecureTurns
-from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, read_step
+from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, bits_sent, read_step
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Tag
 from hpfl.secrecy import Collector, SecrecyError, Session, Trust, dispute, unpacked
@@ -161,7 +161,7 @@ class SecureCell:
 
     def _add_masked(self, name: str, number: int, packed: bytes) -> None:
         one = self.session.instance(name)
-        self._collector.add_masked(name, number, unpacked(packed, one.length, one.bits))
+        self._collector.add_masked(name, number, unpacked(packed, one.length, bits_sent(one.bits)))
 
     def _noted(self, number: int, add: Callable[[], None]) -> None:
         """Add what a UE was asked for, once."""

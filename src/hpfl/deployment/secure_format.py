@@ -11,7 +11,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.cell_sums import cell_sum_of, most_weight
 from hpfl.config import Experiment
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_wire import SKETCH, UPDATE, context_of
+from hpfl.deployment.secure_wire import SKETCH, UPDATE, bits_sent, context_of
 from hpfl.deployment.wire import Tag, Vector, VectorSpec
 from hpfl.learning import Draws
 from hpfl.learning.masking.cell_sum import Agreed, CellMean, CellSum
@@ -63,7 +63,7 @@ class SecureFormat:
     @property
     def update_spec(self) -> VectorSpec:
         """What an edge receives of a UE."""
-        return VectorSpec(packed_bytes(self.update.num_words, self.update.bits), np.dtype(np.uint8))
+        return VectorSpec(packed_bytes(self.update.num_words, bits_sent(self.update.bits)), np.dtype(np.uint8))
 
     @property
     def room(self) -> float:
@@ -159,7 +159,7 @@ def whole_weight(config: Experiment, num_samples: int) -> int:
 
 def packed_words(words: WordArray, bits: int) -> Vector:
     """Words as the bytes of a vector."""
-    return np.frombuffer(packed(words, bits), dtype=np.uint8)
+    return np.frombuffer(packed(words, bits_sent(bits)), dtype=np.uint8)
 
 
 def _words_of(of: CellSum, numbers: torch.Tensor, weight: int, agreed: Agreed, draws: Draws) -> WordArray:

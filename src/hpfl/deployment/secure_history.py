@@ -26,10 +26,11 @@ class SumHistory:
     It may uncover a sum again with the same UEs, whose sum it is again: an edge or a cloud that was killed goes on. Two
     thresholds of UEs that do so with different lists would have more than a third of the cell in common. A sum is one
     of the run, of the model by its digest, and of what is summed: other numbers of rounds make no other sum of it.
+    `alike` sums of sketch and update are of the same UEs too: the difference would show the sketches of those who left.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / HISTORY_FILE
+    def __init__(self, folder: Path, *, alike: bool = False) -> None:
+        self._path, self._alike = folder / HISTORY_FILE, alike
         self._with: OrderedDict[bytes, bytes] = OrderedDict()
         try:
             self._read()
@@ -39,12 +40,13 @@ class SumHistory:
     def check(self, tag: Tag, of: str, survivors: Collection[int]) -> None:
         """Refuse a sum with other UEs than were uncovered before."""
         listed = _list(survivors)
-        if self._with.get(_key(tag, of), listed) != listed:
-            raise SecrecyError(f"the {of} {SUMMED_BEFORE}, and two sums would show what is between them")
+        if self._with.get(self._key(tag, of), listed) != listed:
+            what = "sketch or the update" if self._alike else of
+            raise SecrecyError(f"the {what} {SUMMED_BEFORE}, and two sums would show what is between them")
 
     def note(self, tag: Tag, of: str, survivors: Collection[int]) -> None:
         """What masks a sum is about to be uncovered; refused where that cannot be written down."""
-        key, listed = _key(tag, of), _list(survivors)
+        key, listed = self._key(tag, of), _list(survivors)
         if self._with.get(key) == listed:
             return
         try:
@@ -62,6 +64,9 @@ class SumHistory:
         if len(self._with) > _REMEMBERED:
             self._with.popitem(last=False)
 
+    def _key(self, tag: Tag, of: str) -> bytes:
+        return _digest(tag.run.encode(), tag.base, b"both" if self._alike else of.encode())
+
     def _read(self) -> None:
         """The last lines; the file is written anew where it is damaged, or longer than what is remembered."""
         if not self._path.exists():
@@ -74,10 +79,6 @@ class SumHistory:
         whole = b"".join(key + b" " + listed + b"\n" for key, listed in self._with.items())
         if whole != content:
             atomic.write_bytes(self._path, whole)
-
-
-def _key(tag: Tag, of: str) -> bytes:
-    return _digest(tag.run.encode(), tag.base, of.encode())
 
 
 def _list(survivors: Collection[int]) -> bytes:

@@ -39,7 +39,6 @@ class _Session:
     steps: "asyncio.Queue[SecureStep]" = field(default_factory=asyncio.Queue)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
-    sketched: frozenset[int] | None = None
 
     def end(self) -> None:
         """Nothing more comes of it, for whoever waits for it too."""
@@ -62,8 +61,7 @@ class SecureMember:
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
         self._computed = asyncio.Event()
-        self._history = SumHistory(Path(settings.state))
-        self._lets_leave = work.config.secure.leavers == "tolerated"
+        self._history = SumHistory(Path(settings.state), alike=work.config.secure.leavers == "refused")
 
     # what the UE says
 
@@ -167,14 +165,11 @@ class SecureMember:
         """Vouch for one list of survivors, and uncover what masks their sum once enough others vouch for it too."""
         survivors = frozenset((await self._next(session, pb.SURVIVORS, of)).entries)
         self._history.check(session.tag, of, survivors)
-        if session.sketched not in (None, survivors) and not self._lets_leave:
-            raise SecrecyError("the sketches were summed of other UEs, and secure.leavers is refused")
         votes = await asyncio.to_thread(session.member.vote, of, survivors)
         await self._say(session, pb.VOTES, votes, of=of)
         voted = await self._next(session, pb.VOTED, of)
         data = await asyncio.to_thread(session.member.reveal, of, voted.entries)
         await asyncio.to_thread(self._history.note, session.tag, of, survivors)
-        session.sketched = survivors
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
 
     async def _own_sketch(self, tag: Tag) -> FloatArray:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.attendance import Question
 from hpfl.deployment.hub import Child
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.roll_call import RollCall
@@ -14,6 +15,15 @@ from hpfl.secrecy import SecrecyError
 
 PHASE_S = 60.0
 """No step of a secure sum is waited for longer, whatever else the edge waits for."""
+
+
+_QUESTIONS: dict[int, Question] = {
+    pb.KEYS: "keys",
+    pb.SHARES: "shares",
+    pb.MASKED: "masked words",
+    pb.VOTES: "vote",
+    pb.REVEALED: "revealed shares",
+}
 
 
 class SecureTurns:
@@ -101,7 +111,7 @@ class SecureTurns:
         self._side.hub.send_all([frame], list(children), at_once=self._side.at_once)
 
     def _called(self, limit_s: float) -> RollCall:
-        roll = RollCall(self._side.attendance, "secure step", limit_s=limit_s)
+        roll = RollCall(self._side.attendance, _QUESTIONS[self.due[0]], limit_s=limit_s)
         for number in self.asked:
             roll.ask(number)
         return roll

@@ -39,8 +39,11 @@ class Ledger:
         return 0.0 if releases is None else self.accountant.epsilon(int(releases.max(initial=0)))
 
     def is_over(self, spent: Spending, awaiting: BoolArray) -> bool:
-        """Whether the next round could exceed the budget: edges that are `awaiting` [K] work on the model they got."""
-        if not self.budget or not awaiting.any():
+        """Whether the next round could exceed the budget: edges that are `awaiting` [K] work on the model they got.
+
+        Where UEs change their edges, or these lose their work, any UE may be in it.
+        """
+        if not self.budget or (self.edge_of_ue is not None and not awaiting.any()):
             return False
         releases = spent.get(RELEASES)
         if releases is None:

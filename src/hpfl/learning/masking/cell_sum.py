@@ -33,7 +33,7 @@ class Agreed:
 
 
 @dataclass(frozen=True)
-class Words:
+class CellWords:
     """Words int64 [u, num_words] below 2^bits, and which UEs [u] had to scale their update down, all of it."""
 
     words: Tensor
@@ -122,7 +122,7 @@ class CellSum:
         """Seeds of places [r, 1] of edges, or of the edges of UEs, by draws of theirs."""
         return None if self.sparse is None else self.sparse.seeds(draws.of(PLACES))
 
-    def words(self, updates: Tensor, weights: Tensor, agreed: Agreed, draws: Draws) -> Words:
+    def words(self, updates: Tensor, weights: Tensor, agreed: Agreed, draws: Draws) -> CellWords:
         """What UEs send of updates [u, P] with whole weights [u]; `agreed` has a row for each."""
         own = updates if self.places is None else updates[:, self.places]
         if own.shape[1] != self.length:
@@ -140,7 +140,7 @@ class CellSum:
         found = levels(numbers, self._spread(scale), self.count, draws.of(LEVELS).uniform32(own.shape[1]))
         if self.bucket:
             found = torch.cat([found, self._peaks(numbers) > scale], 1)
-        return Words(found * weights.to(found).unsqueeze(1), peak.squeeze(1) > self.largest)
+        return CellWords(found * weights.to(found).unsqueeze(1), peak.squeeze(1) > self.largest)
 
     def mean(self, total: Tensor, weight: Tensor, agreed: Agreed, num_parameters: int) -> CellMean:
         """What edges read from sums of words, int64 [E, num_words], whose weights add up to `weight`, int64 [E]."""
