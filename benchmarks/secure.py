@@ -2,6 +2,9 @@
 
     .venv/bin/python benchmarks/secure.py [--json] [--ues 100] [--rounds 6] [--blocks 3] [--flower PYTHON]
 
+UEs need not wait for their training to set a sum up and make its masks: with `--training 4` they train for so long on
+processors of their own (they wait), and the seconds beyond that are told.
+
 One edge, 100 UEs with certificates, connections and streams of their own, 80k parameters, real processes on loopback.
 Blocks of rounds of the one and of the other deployment follow each other, each after the other has come to rest.
 
@@ -44,6 +47,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.processes import run_edge
 from hpfl.deployment.secure_member import SecureMember
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, UeNodeSettings, read_settings
+from hpfl.deployment.ue import Ue
 from hpfl.training.loop import train
 
 FIXED = ["planning.planner=full", "evaluation.every=1000000", "training.rounds=1000000"]
@@ -75,7 +79,7 @@ ROWS = (
 class Cell:
     """A cloud in this process, one edge and its UEs in others."""
 
-    def __init__(self, folder: Path, ues: int, changes: list[str], dropped: int = 0) -> None:
+    def __init__(self, folder: Path, ues: int, changes: list[str], dropped: int = 0, training_s: float = 0.0) -> None:
         self.loop = LoopThread()
         self.loop.__enter__()
         config = small_network("quickstart-paper", edges=1, ues_per_edge=ues, overrides=[*FIXED, *changes])
@@ -89,7 +93,9 @@ class Cell:
         self.loop.run(self.deployment.cloud.start())
         self.state = self.deployment.start
         self._helpers = [started("--edge", str(edge_file))]
-        self._helpers += [started("--swarm", str(dropped), *ue_files[at::PROCESSES]) for at in range(PROCESSES)]
+        self._helpers += [
+            started("--swarm", str(dropped), str(training_s), *ue_files[at::PROCESSES]) for at in range(PROCESSES)
+        ]
 
     def play(self, rounds: int) -> list[tuple[int, float]]:
         """Rounds in a row: the UEs that took part and the seconds of each but the first, which was prepared before."""
@@ -147,16 +153,26 @@ class CutOff(SecureMember):
         await super()._say(session, kind, entries, of=of)
 
 
-async def swarm(dropped: float, files: list[str]) -> None:
+class Training(Ue):
+    """A UE that trains for so long on a processor of its own: it waits."""
+
+    training_s = 0.0
+
+    async def sketched(self, tag: Any, vector: Any) -> Any:
+        await asyncio.sleep(self.training_s)
+        return await super().sketched(tag, vector)
+
+
+async def swarm(dropped: float, training_s: float, files: list[str]) -> None:
     """Many UEs in one process."""
     from hpfl.deployment import ue as ue_module
 
-    CutOff.share = dropped / 100.0
+    CutOff.share, Training.training_s = dropped / 100.0, training_s
     ue_module.SecureMember = CutOff  # type: ignore[misc]
     settings = [read_settings(UeNodeSettings, Path(file)) for file in files]
     experiment = SharedWork(settings[0])
     prepared: Any = plain.Prepared(experiment)
-    ues: list[Any] = [ue_module.Ue(one, experiment, prepared) for one in settings]
+    ues: list[Any] = [Training(one, experiment, prepared) for one in settings]
     for one in ues:
         one._thread = plain.AtOnce()
     await asyncio.gather(*(one.run() for one in ues))
@@ -180,7 +196,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         kinds = {"plain": ([], 0), "secure": (SECURE, 0), "dropped": (SECURE, 30)}
         chosen = options.only or list(kinds)
-        cells = {name: Cell(Path(folder) / name, options.ues, *kinds[name]) for name in chosen}
+        cells = {name: Cell(Path(folder) / name, options.ues, *kinds[name], options.training) for name in chosen}
         try:
             time.sleep(30.0)  # from then on nobody waits for who is not there
             for name, cell in cells.items():
@@ -198,7 +214,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
         finally:
             for cell in cells.values():
                 cell.close()
-    result = {name: statistics.median(few) for name, few in found.items() if few}
+    result = {name: statistics.median(few) - options.training for name, few in found.items() if few}
     for name in {"plain", "secure"} & cells.keys():
         edge_s, ues_s = (used[name] / options.blocks).tolist()
         result |= {f"{name}_edge_cpu": edge_s, f"{name}_ue_cpu": ues_s / options.ues}
@@ -220,13 +236,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=["plain", "secure", "dropped"])
+    parser.add_argument("--training", type=float, default=0.0, help="seconds that UEs train, which are taken off again")
     parser.add_argument("--flower", help="python of an environment with flwr[simulation] 1.42")
     parser.add_argument("--swarm", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--edge", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.swarm:
         log_to("swarm", level="error")
-        asyncio.run(swarm(float(options.swarm[0]), options.swarm[1:]))
+        dropped, training_s, *files = options.swarm
+        asyncio.run(swarm(float(dropped), float(training_s), files))
     elif options.edge:
         log_to("edge", level=os.environ.get("HPFL_LOG", "error"))
         asyncio.run(run_edge(read_settings(EdgeNodeSettings, Path(options.edge))))

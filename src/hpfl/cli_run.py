@@ -114,6 +114,14 @@ def _folder(
             yield folder
 
 
+def _told_of_ues(config: Config, summary: Mapping[str, Any]) -> str:
+    """What a private run has spent, and whether it ended by that."""
+    spent = f"Epsilon of any one UE: {summary['epsilon']:.4g} (delta {summary['delta']:g})"
+    if not summary["budget_spent"]:
+        return f"{spent}."
+    return f"{spent}; the next round could exceed privacy.budget_epsilon = {config.privacy.budget_epsilon:g}."
+
+
 def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
     console = Console()
     if not result.completed:
@@ -122,6 +130,8 @@ def _closing_words(config: Config, result: RunResult, folder: Path) -> None:
         return
     summary = result.summary
     console.print(f"{len(result.rounds)} rounds, {summary['time_s']:.1f} simulated seconds: {final_quality(summary)}.")
+    if summary.get("epsilon") is not None:
+        console.print(_told_of_ues(config, summary), soft_wrap=True, highlight=False)
     if summary["diverged"]:
         console.print(
             "[yellow]The run has diverged:[/yellow] what it had learned is lost again. A smaller learning.outer_lr "

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 from test_rules_and_rows import SMALL, simulation, trained
+from typer.testing import CliRunner
 
 import hpfl
+from hpfl.cli import app
 from hpfl.config import ConfigError, fingerprint
 from hpfl.experiment import run_experiment
 from hpfl.privacy import Accountant
@@ -171,3 +173,11 @@ def test_keys_that_no_mechanism_reads_change_no_fingerprint_and_are_told():
     assert fingerprint(plain) != fingerprint(hpfl.load("quickstart-paper", overrides=GAUSSIAN))
     idle = hpfl.config.idle_settings(hpfl.load("quickstart-paper", overrides=["privacy.clip_norm=0.5"]))
     assert any("privacy.clip_norm" in line for line in idle)
+
+
+def test_who_runs_it_is_told_what_was_spent_and_why_it_ended(tmp_path):
+    about = [*SMALL[:-1], "training.rounds=9", *GAUSSIAN, *FULL, "privacy.budget_epsilon=4.0", "learning.model=mlp"]
+    changes = [word for change in about for word in ("--set", change)]
+    told = CliRunner().invoke(app, ["run", "quickstart-paper", *changes, "--out", str(tmp_path / "run")])
+    assert told.exit_code == 0, told.output
+    assert "; the next round could exceed privacy.budget_epsilon = 4." in " ".join(told.output.split())
