@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import itertools
 import time
 from pathlib import Path
 
@@ -91,11 +92,15 @@ class Tiny:
         return np.array([1.0, 0.5, 0.75, 0.25, 0.6, 1.1])
 
 
+_SERIAL = itertools.count()
+
+
 class Nodes:
     """A whole deployment in one event loop; the training loop runs in the caller's thread."""
 
     def __init__(self, certificates, *overrides, limits=None, timing=None, tiny=False, **cloud):
         self.certificates = certificates
+        self.serial = next(_SERIAL)  # what nodes keep is theirs alone
         self.common = {
             "experiment": "quickstart-paper",
             "set": [*SMALL, *overrides],
@@ -145,7 +150,7 @@ class Nodes:
             listen=f"127.0.0.1:{listen}",
             cloud=f"127.0.0.1:{cloud_port or self.cloud_port}",
             tls=self.certificates.tls(f"edge-{number}"),
-            state=str(self.certificates.folder / f"state-{id(self)}" / f"edge-{number}"),
+            state=str(self.certificates.folder / f"state-{self.serial}" / f"edge-{number}"),
             **self.common,
         )
 
@@ -168,7 +173,7 @@ class Nodes:
             edge=f"127.0.0.1:{port or self.edge_ports[edge]}",
             edge_name=f"edge-{edge}",
             tls=self.certificates.tls(f"ue-{number}"),
-            state=str(self.certificates.folder / f"state-{id(self)}" / f"ue-{number}"),
+            state=str(self.certificates.folder / f"state-{self.serial}" / f"ue-{number}"),
             **self.common,
         )
 

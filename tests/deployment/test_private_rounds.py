@@ -44,6 +44,7 @@ def test_without_noise_a_private_round_is_the_simulated_one(certificates, tmp_pa
 @pytest.mark.parametrize("at", ["cell", "edge"])
 def test_a_round_has_the_noise_that_is_told(certificates, tmp_path, at, changes):
     noised = [*PRIVATE, "privacy.noise_multiplier=0.5", f"privacy.noise_at={at}", *ONE, *changes]
+    noised += ["secure.leavers=refused"] if changes and at == "cell" else []
     with Nodes(certificates, *noised, out=str(tmp_path / "run")) as nodes:
         nodes.start_all(audit=AuditLog(tmp_path, "full"))
         found = nodes.play()
@@ -188,7 +189,9 @@ def test_what_nodes_do_not_do_for_privacy_is_refused_by_name(changes, told):
 
 
 def test_noise_in_whole_numbers_is_what_is_sent_under_masks(certificates, tmp_path):
-    with Nodes(certificates, *PRIVATE, *CELL, "privacy.noise_at=cell", out=str(tmp_path)) as nodes:
+    with Nodes(
+        certificates, *PRIVATE, *CELL, "privacy.noise_at=cell", "secure.leavers=refused", out=str(tmp_path)
+    ) as nodes:
         work = nodes.experiment
         ue = UePrivacy(work.private, work.secure, 1, 0, lambda: b"k" * 32)
         update = np.zeros(work.spec.length, dtype=np.float32)

@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +13,9 @@ from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_format import CellAgreed
-from hpfl.deployment.secure_history import SumHistory
 from hpfl.deployment.secure_member import SecureMember
 from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_turns import SecureTurns
-from hpfl.deployment.wire import Tag
 from hpfl.secrecy import CertifiedMember, Collector, Member, SecrecyError
 
 CELL = [
@@ -226,11 +223,15 @@ def test_an_edge_that_sums_the_same_sketches_again_without_one_ue_is_shown_nothi
         return {number: one.sketch for number, one in held.items()}
 
     nodes.kill("ue-3")
-    again = nodes.loop.start(edge.ues.secure.gathered(tag, computed, None, lambda nobody: None))
+    told = []
+    again = nodes.loop.start(edge.ues.secure.gathered(tag, computed, None, told.append))
     try:
         until(lambda: len(lines("sits out of a secure sum")) >= 3)
+        until(lambda: lines("waits for those who were in the sum, or for another model"))
+        until(lambda: told)
     finally:
         again.cancel()
+    assert all(told)  # the cloud is told that it is without UEs
     assert all("summed before with others" in line["reason"] for line in lines("sits out of a secure sum"))
 
 
@@ -304,29 +305,13 @@ def test_an_edge_that_is_started_again_goes_on_with_the_same_ues(nodes):
     assert is_mean_of(nodes, range(4), before, after)
 
 
-def test_a_ue_forgets_no_sum_and_takes_none_that_is_older_than_it_remembers():
-    history, tag = SumHistory(), Tag(run="r", base_round=0, base=b"0" * 16)
-    history.check(tag, "update", frozenset({0, 1, 2}))
-    history.note(tag, "update", frozenset({0, 1, 2}))
-    history.check(tag, "update", frozenset({0, 1, 2}))
-    with pytest.raises(SecrecyError, match="summed before with others"):
-        history.check(tag, "update", frozenset({0, 1}))
-    history.check(tag, "sketch", frozenset({0, 1}))
-    for base_round in range(1, 1025):
-        history.note(replace(tag, base_round=base_round), "update", frozenset({0, 1, 2}))
-    with pytest.raises(SecrecyError, match="too old to remember"):
-        history.check(tag, "update", frozenset({0, 1}))
-    history.check(replace(tag, run="another"), "update", frozenset({0, 1}))
-
-
-def test_a_ue_in_anothers_seat_is_refused_where_names_tell(certificates):
+def test_a_ue_in_anothers_seat_is_refused(certificates):
     tls, text = certificates.tls("ue-1"), b"keys"
     member = CertifiedMember(1, *parts_of(tls))
-    usual, any_names = (DeploymentTrust(tls, lambda number: None, names_tell=tell) for tell in (True, False))
-    assert usual.check(1, member.certificate, text, member.sign(text)) == "ue-1"
-    assert any_names.check(2, member.certificate, text, member.sign(text)) == "ue-1"
-    with pytest.raises(SecrecyError, match="not its own"):
-        usual.check(2, member.certificate, text, member.sign(text))
+    trust = DeploymentTrust(tls)
+    assert trust.check(1, member.certificate, text, member.sign(text)) == "ue-1"
+    with pytest.raises(SecrecyError, match="the certificate of 'ue-1' came; wanted that of 'ue-2'"):
+        trust.check(2, member.certificate, text, member.sign(text))
 
 
 def parts_of(tls):

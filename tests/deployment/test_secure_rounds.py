@@ -31,7 +31,7 @@ def expected(*changes):
     ],
 )
 def test_a_secure_round_is_the_simulated_one(certificates, tmp_path, changes):
-    with Nodes(certificates, *CELL, *changes) as nodes:
+    with Nodes(certificates, *CELL, *changes, timing={"least_wait_s": 2.0}) as nodes:  # all are in, however busy it is
         nodes.start_all(audit=AuditLog(tmp_path, "full"))
         found = nodes.play()
     for one, other in zip(found, expected(*changes), strict=True):

@@ -18,7 +18,7 @@ def ends(*overrides):
 @pytest.mark.parametrize("at", ["cell", "edge"])
 def test_masks_change_a_private_run_by_rounding_alone_and_not_what_it_tells(at):
     more = [*PRIVATE, f"privacy.noise_at={at}", "training.rounds=3"]
-    plain, masked = ends(*more), ends(*more, SECURE)
+    plain, masked = ends(*more), ends(*more, SECURE, "secure.leavers=refused")
     torch.testing.assert_close(masked.params, plain.params, rtol=0, atol=1e-4)
     assert not torch.equal(masked.params, plain.params)
     assert (masked.privacy["releases"] == plain.privacy["releases"]).all()
@@ -41,7 +41,8 @@ def test_what_a_ue_adds_is_never_longer_than_the_clip_norm():
     [
         (["privacy.adaptive=true"], "nobody counts whose update was clipped"),
         (["secure.bits=6"], "wanted more secure.bits, or a smaller range"),
-        (["privacy.noise_at=cell", "secure.range=1.0"], "wanted at least that"),
+        (["privacy.noise_at=cell", "secure.leavers=refused", "secure.range=1.0"], "wanted at least that"),
+        (["privacy.noise_at=cell"], "give secure.leavers"),
     ],
 )
 def test_what_masks_leave_no_room_for_is_refused(more, told):

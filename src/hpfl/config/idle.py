@@ -199,7 +199,7 @@ _REASONS: dict[str, Reason] = {
         _only(lambda c: c.hostile.on, 'hostile.attack is "none"'),
     ),
     **dict.fromkeys(
-        ("secure.bits", "secure.range", "secure.first_scale"),
+        ("secure.bits", "secure.range", "secure.first_scale", "secure.leavers"),
         _only(lambda c: c.secure.on, 'secure.aggregation is "none"'),
     ),
     **dict.fromkeys(

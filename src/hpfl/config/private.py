@@ -81,6 +81,12 @@ def check_privacy(config: "Config") -> None:
             "privacy.adaptive is true, and edges learn sums alone (secure.aggregation)",
             "nobody counts whose update was clipped: give a clip_norm",
         ),
+        (
+            config.secure.on and privacy.noise_at == "cell" and config.secure.leavers == "tolerated",
+            'privacy.noise_at is "cell", secure.aggregation is "cell" and secure.leavers is "tolerated"',
+            "the sketch of a UE that leaves would have its own share of the noise alone: give secure.leavers = "
+            '"refused", or privacy.noise_at = "edge"',
+        ),
         (config.hostile.on, f'hostile.attack is "{config.hostile.attack}"', "the hostile would not clip"),
         (
             bool(privacy.budget_epsilon) and not privacy.noise_multiplier,

@@ -39,6 +39,12 @@ class SecureConfig(RenewedSection):
     first_scale: float = key(
         0.1, "largest magnitude that codecs of a cell begin with; it is agreed anew after each sum", gt=0, since=6
     )
+    leavers: Literal["tolerated", "refused"] = key(
+        "tolerated",
+        "UEs that leave between the sums of sketches and of updates: the edge may learn the sum of their sketches, or "
+        "there is no sum of updates",
+        since=6,
+    )
 
     @property
     def on(self) -> bool:

@@ -12,12 +12,17 @@ from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.secure_history import SUMMED_BEFORE
 from hpfl.deployment.secure_turns import PHASE_S, SecureTurns
 from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, bits_sent, read_step
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Tag
-from hpfl.secrecy import Collector, SecrecyError, Session, Trust, WrongMaskError, unpacked
+from hpfl.secrecy import Collector, SecrecyError, Session, Trust, dispute, unpacked
 from hpfl.secrecy.words import WordArray
+
+
+class LeftBetweenError(SecrecyError):
+    """UEs have left between the sums of sketches and of updates, and `secure.leavers` is refused."""
 
 
 class SecureCell:
@@ -40,6 +45,7 @@ class SecureCell:
         self._side, self._slots, self._agreed = side, slots, agreed
         self._adverts: dict[int, bytes] = {}
         self._blamed: dict[int, set[int]] = {}
+        self.num_bound = 0  # UEs that uncover a sum with those alone whom they have uncovered it with before
 
     @property
     def num_heard(self) -> int:
@@ -70,6 +76,7 @@ class SecureCell:
         if step.kind == pb.SITS_OUT:
             reason = alone(step, number).decode(errors="replace")
             log("sits out", level=logging.WARNING, child=child.name, round=tag.round, reason=reason)
+            self.num_bound += SUMMED_BEFORE in reason
             self._turns.lose(number)
         elif step.kind == pb.COMPLAINT:
             self._blame(number, step.entries)
@@ -116,9 +123,14 @@ class SecureCell:
         self._turns.turn(pb.MASKED, UPDATE, of)
         return set(self._turns.asked)
 
-    async def summed(self, name: str, *, limit_s: float) -> tuple[WordArray, list[int]]:
+    async def summed(
+        self, name: str, *, limit_s: float, only_of: Collection[int] | None = None
+    ) -> tuple[WordArray, list[int]]:
         """The sum of what has come, and of whom, once those agree on who they are and uncover what masks it."""
         turns, survivors = self._turns, self._collector.survivors(name)
+        if only_of is not None and set(survivors) != set(only_of):
+            left = sorted(set(only_of) - set(survivors))
+            raise LeftBetweenError(f"UEs {left} left between the sums of sketches and of updates (secure.leavers)")
         turns.turn(pb.VOTES, name, survivors)
         turns.send([turns.present[number] for number in turns.asked], pb.SURVIVORS, survivors, of=name)
         await turns.wait(limit_s)
@@ -168,9 +180,12 @@ class SecureCell:
     def _blame(self, by: int, whom: Collection[int]) -> None:
         """Note whose shares a UE could not open; where too many could not, its masks could never be taken away."""
         turns = self._turns
+        if by in whom:
+            raise RefusedError("identity", f"UE {by} complains about shares of its own")
         for number in whom:
-            blaming = self._blamed.setdefault(number, set())
-            blaming.add(by)
+            self._blamed.setdefault(number, set()).add(by)
+        for number, blaming in self._blamed.items():
             if len(turns.present) - len(blaming) < self.session.threshold and turns.broken is None:
-                turns.broken = WrongMaskError(f"{len(blaming)} UEs cannot open the shares of UE {number}", [number])
+                reason = f"UEs {sorted(blaming)} cannot open the shares of UE {number}"
+                turns.broken = dispute(reason, self._blamed, self.session)
                 turns.changed.set()

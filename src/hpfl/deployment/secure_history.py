@@ -1,38 +1,90 @@
 """With whom a UE's sketch and update on a model were summed: a second sum, with others, would show what is between."""
 
+import hashlib
+import os
+import re
 from collections import OrderedDict
+from collections.abc import Collection
+from pathlib import Path
 
+from hpfl import atomic
+from hpfl.deployment.settings import SettingsError
 from hpfl.deployment.wire import Tag
 from hpfl.secrecy import SecrecyError
 
-_REMEMBERED = 1024
+HISTORY_FILE = "secure-sums.txt"
+SUMMED_BEFORE = "was summed before with others"
+"""What a UE says that sits out of another sum of the same."""
+
+_REMEMBERED = 4096
+_LINE = re.compile(rb"([0-9a-f]{32}) ([0-9a-f]{32})")
 
 
 class SumHistory:
-    """What one UE has uncovered since it was started.
+    """What one UE has uncovered, also before it was started again: its last sums, a line each in a file.
 
     It may uncover a sum again with the same UEs, whose sum it is again: an edge or a cloud that was killed goes on. Two
-    thresholds of UEs that do so with different lists would have more than a third of the cell in common.
+    thresholds of UEs that do so with different lists would have more than a third of the cell in common. A sum is one
+    of the run, of the model by its digest, and of what is summed: other numbers of rounds make no other sum of it.
+    `alike` sums of sketch and update are of the same UEs too: the difference would show the sketches of those who left.
     """
 
-    def __init__(self) -> None:
-        self._with: OrderedDict[tuple[str, int, bytes, int, str], frozenset[int]] = OrderedDict()
-        self._oldest: dict[str, int] = {}
+    def __init__(self, folder: Path, *, alike: bool = False) -> None:
+        self._path, self._alike = folder / HISTORY_FILE, alike
+        self._with: OrderedDict[bytes, bytes] = OrderedDict()
+        try:
+            self._read()
+        except OSError as error:
+            raise SettingsError(f"{self._path}, with whom sums were, cannot be read: {error.strerror}") from None
 
-    def check(self, tag: Tag, of: str, survivors: frozenset[int]) -> None:
-        """Refuse a sum with other UEs than were uncovered before, or of a model so old that nobody remembers."""
-        if self._with.get(_key(tag, of), survivors) != survivors:
-            raise SecrecyError(f"the {of} was summed before with others, and two sums would show what is between them")
-        if tag.base_round < self._oldest.get(tag.run, 0):
-            raise SecrecyError(f"the model of round {tag.base_round} is too old to remember with whom it was summed")
+    def check(self, tag: Tag, of: str, survivors: Collection[int]) -> None:
+        """Refuse a sum with other UEs than were uncovered before."""
+        listed = _list(survivors)
+        if self._with.get(self._key(tag, of), listed) != listed:
+            what = "sketch or the update" if self._alike else of
+            raise SecrecyError(f"the {what} {SUMMED_BEFORE}, and two sums would show what is between them")
 
-    def note(self, tag: Tag, of: str, survivors: frozenset[int]) -> None:
-        """What masks a sum is about to be uncovered."""
-        self._with[_key(tag, of)] = survivors
+    def note(self, tag: Tag, of: str, survivors: Collection[int]) -> None:
+        """What masks a sum is about to be uncovered; refused where that cannot be written down."""
+        key, listed = self._key(tag, of), _list(survivors)
+        if self._with.get(key) == listed:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:
+                file.write(key + b" " + listed + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise SecrecyError(f"with whom the {of} is summed cannot be written down: {error.strerror}") from None
+        self._remember(key, listed)
+
+    def _remember(self, key: bytes, listed: bytes) -> None:
+        self._with[key] = listed
         if len(self._with) > _REMEMBERED:
-            (run, base_round, *_), _ = self._with.popitem(last=False)
-            self._oldest[run] = max(base_round + 1, self._oldest.get(run, 0))
+            self._with.popitem(last=False)
+
+    def _key(self, tag: Tag, of: str) -> bytes:
+        return _digest(tag.run.encode(), tag.base, b"both" if self._alike else of.encode())
+
+    def _read(self) -> None:
+        """The last lines; the file is written anew where it is damaged, or longer than what is remembered."""
+        if not self._path.exists():
+            return
+        content = self._path.read_bytes()
+        for line in content.splitlines()[-_REMEMBERED:]:
+            found = _LINE.fullmatch(line)
+            if found is not None:
+                self._remember(found[1], found[2])
+        whole = b"".join(key + b" " + listed + b"\n" for key, listed in self._with.items())
+        if whole != content:
+            atomic.write_bytes(self._path, whole)
 
 
-def _key(tag: Tag, of: str) -> tuple[str, int, bytes, int, str]:
-    return tag.run, tag.base_round, tag.base, tag.edge_round, of
+def _list(survivors: Collection[int]) -> bytes:
+    return _digest(*(number.to_bytes(8, "little") for number in sorted(survivors)))
+
+
+def _digest(*parts: bytes) -> bytes:
+    text = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    return hashlib.blake2b(text, digest_size=16).hexdigest().encode()

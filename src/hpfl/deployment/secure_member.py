@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -13,13 +14,12 @@ from hpfl.config import Experiment
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import ue_slots
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_format import CellAgreed, made_format, packed_words, whole_weight
 from hpfl.deployment.secure_history import SumHistory
-from hpfl.deployment.secure_trust import DeploymentTrust
+from hpfl.deployment.secure_trust import DeploymentTrust, check_name
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
@@ -41,7 +41,7 @@ class _Session:
     over: bool = False
 
     def end(self) -> None:
-        """Nothing more comes of it, and nobody waits for it."""
+        """Nothing more comes of it, for whoever waits for it too."""
         self.over = True
         self.ready.set()
 
@@ -55,13 +55,13 @@ class SecureMember:
         self._slots = ue_slots(work.config, self._cell)
         self._number, self._link = settings.number, link
         self._weight = whole_weight(work.config, num_samples)
-        is_usual = settings.name == default_name(settings.number)
-        self._trust = DeploymentTrust(settings.tls, _any_name, names_tell=is_usual)
+        check_name(settings.name, settings.number)
+        self._trust = DeploymentTrust(settings.tls)
         self._links = ChannelLinks()
         self._session: _Session | None = None
         self._held: tuple[Tag, FloatArray] | None = None
         self._computed = asyncio.Event()
-        self._history = SumHistory()
+        self._history = SumHistory(Path(settings.state), alike=work.config.secure.leavers == "refused")
 
     # what the UE says
 
@@ -123,6 +123,8 @@ class SecureMember:
             await self._take_part(session)
         except SecrecyError as error:
             await self._sit_out(session, str(error))
+        finally:
+            session.ready.set()
 
     def _made(self, tag: Tag, step: SecureStep) -> _Session:
         own = self._trust.own
@@ -166,8 +168,8 @@ class SecureMember:
         votes = await asyncio.to_thread(session.member.vote, of, survivors)
         await self._say(session, pb.VOTES, votes, of=of)
         voted = await self._next(session, pb.VOTED, of)
-        self._history.note(session.tag, of, survivors)
         data = await asyncio.to_thread(session.member.reveal, of, voted.entries)
+        await asyncio.to_thread(self._history.note, session.tag, of, survivors)
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
 
     async def _own_sketch(self, tag: Tag) -> FloatArray:
@@ -199,8 +201,3 @@ class SecureMember:
 def cell_of(config: Experiment, number: int) -> int:
     """The number of the edge whose UE has a number: thresholds count all UEs that are configured there."""
     return int((config.network.ues_of_edges.cumsum() <= number).sum())
-
-
-def _any_name(number: int) -> str | None:
-    """A UE has no roster that says who sits where."""
-    return None

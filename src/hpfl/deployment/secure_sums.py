@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,17 +14,18 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_cell import SecureCell
+from hpfl.deployment.secure_cell import LeftBetweenError, SecureCell
 from hpfl.deployment.secure_format import CellAgreed, made_format, whole_weight
-from hpfl.deployment.secure_trust import DeploymentTrust
+from hpfl.deployment.secure_trust import DeploymentTrust, check_name
 from hpfl.deployment.secure_wire import SKETCH, UPDATE
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
-from hpfl.secrecy import SecrecyError, Session, TooFewError, WrongMaskError
+from hpfl.secrecy import DisputedError, SecrecyError, Session, TooFewError, WrongMaskError
 
-SumOutcome = Literal["summed", "too few", "unmasked wrong", "refused"]
-"""How a sum has ended: it is there; too few were left; what was revealed leads nowhere; the sum breaks a rule."""
+SumOutcome = Literal["summed", "too few", "left between", "disputed", "unmasked wrong", "refused"]
+"""How a sum has ended: it is there; too few were left; others were left than in the sum of sketches; UEs say this and
+that of shares; what was revealed leads nowhere; the sum breaks a rule."""
 
 GatherHeld = Callable[[], Awaitable[dict[int, CheckedSketch]]]
 """Waits for the UEs that compute; what they say of themselves in the clear."""
@@ -51,7 +51,9 @@ class SecureSums:
         self._side, self._work, self._slots = side, work, slots
         self._limit_s = SOONER * settings.timing.compute_s
         self._number, self._scales = settings.number, self.format.first_agreed()
-        self._trust = DeploymentTrust(settings.tls, partial(_name_at, side.roster))
+        for name, number in side.roster.items():
+            check_name(name, number)
+        self._trust = DeploymentTrust(settings.tls)
         self._cell: SecureCell | None = None
         self._only: Collection[int] | None = None
         self._gathered = False
@@ -121,7 +123,9 @@ class SecureSums:
         """Learn the mean of the masked updates that have come; whose it is, nobody's where there is none."""
         cell = self._open_cell
         try:
-            words, survivors = await cell.summed(UPDATE, limit_s=min(self._limit_s, _AGREES_S))
+            bound = tag.edge_round == 0 and self._work.config.secure.leavers == "refused"
+            only_of = self._sketched if bound else None
+            words, survivors = await cell.summed(UPDATE, limit_s=min(self._limit_s, _AGREES_S), only_of=only_of)
         except SecrecyError as error:
             self._failed(tag, error)
             return set()
@@ -182,11 +186,26 @@ class SecureSums:
         return not is_out and (self._only is None or number in self._only)
 
     def _failed(self, tag: Tag, error: SecrecyError) -> None:
-        _note(self._side.metrics, "too few" if isinstance(error, TooFewError) else "unmasked wrong")
+        _note(self._side.metrics, next((name for kind, name in _OUTCOMES.items() if isinstance(error, kind)), _WRONG))
+        attendance, why = self._side.attendance, f"a secure sum could not be unmasked: {error}"
         if isinstance(error, WrongMaskError):
             for number in error.members:
-                self._side.attendance.strike(number, f"a secure sum could not be unmasked: {error}")
+                attendance.strike(number, why)
+        elif isinstance(error, DisputedError):
+            for number in error.members:  # one of them lies; who is in disputes again and again is left out
+                attendance.missed(number, why)
         log("no secure sum", level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, reason=str(error))
+        if self._cell is not None and self._cell.num_bound:
+            what = "waits for those who were in the sum, or for another model"
+            log(what, level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, ues=self._cell.num_bound)
+
+
+_WRONG: SumOutcome = "unmasked wrong"
+_OUTCOMES: Mapping[type[SecrecyError], SumOutcome] = {
+    TooFewError: "too few",
+    LeftBetweenError: "left between",
+    DisputedError: "disputed",
+}
 
 
 def _seen(task: "asyncio.Task[None]") -> None:
@@ -197,8 +216,3 @@ def _seen(task: "asyncio.Task[None]") -> None:
 
 def _note(metrics: Metrics, outcome: SumOutcome) -> None:
     metrics.secure.labels(outcome).inc()
-
-
-def _name_at(roster: Mapping[str, int], number: int) -> str | None:
-    """Who sits at a number now."""
-    return next((name for name, one in roster.items() if one == number), None)

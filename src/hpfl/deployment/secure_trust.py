@@ -1,37 +1,25 @@
 """Whose keys are believed in a secure sum: those of UEs with certificates of an authority that this node trusts."""
 
 import datetime
-import re
-from collections.abc import Callable
 
 from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.node_names import default_name
 from hpfl.deployment.revocations import RevocationList
-from hpfl.deployment.settings import TlsSettings
-from hpfl.secrecy import CertificateTrust, SecrecyError
-
-NameOf = Callable[[int], str | None]
-"""Who sits at a number; None: whoever has a certificate of a UE's."""
-
-
-_USUAL = re.compile(r"ue-[0-9]+")
+from hpfl.deployment.settings import SettingsError, TlsSettings
+from hpfl.secrecy import CertificateTrust
 
 
 class DeploymentTrust:
-    """What a node's files say now of authorities and revoked certificates.
+    """What a node's files say now of authorities and revoked certificates."""
 
-    Where `names_tell`, whoever is called as a number has it, `ue-7`, sits there and nowhere else.
-    """
-
-    def __init__(self, tls: TlsSettings, name_of: NameOf, *, names_tell: bool = False) -> None:
-        self._names_tell = names_tell
+    def __init__(self, tls: TlsSettings) -> None:
         self.own = OwnIdentity(tls)
         self._revoked = RevocationList(tls.revoked, lambda: self.own.authorities)
         self._trust = CertificateTrust(
             lambda: self.own.authorities,
             lambda: datetime.datetime.now(datetime.UTC),
             is_revoked=self._revoked.has,
-            name_of=name_of,
+            name_of=default_name,
         )
 
     def look(self) -> bool:
@@ -41,7 +29,13 @@ class DeploymentTrust:
 
     def check(self, number: int, certificate: bytes, message: bytes, signature: bytes) -> str:
         """The name that a member has proved."""
-        name = self._trust.check(number, certificate, message, signature)
-        if self._names_tell and _USUAL.fullmatch(name) and name != default_name(number):
-            raise SecrecyError(f"{name!r} sits at number {number}, which is not its own", [number])
-        return name
+        return self._trust.check(number, certificate, message, signature)
+
+
+def check_name(name: str, number: int) -> None:
+    """Refuse a name that does not say whose seat it is: members could not tell who sits at another's."""
+    if name != default_name(number):
+        raise SettingsError(
+            f'UE {number} is called {name!r}, and secure.aggregation is "cell"; wanted {default_name(number)!r}: under '
+            "masks UEs must know each other's names by their numbers"
+        )

@@ -6,9 +6,10 @@ withstands an edge that lies (figure 4, with the consistency check). No clock, n
 
 from hpfl.secrecy.channel_links import ChannelLinks
 from hpfl.secrecy.collector import Collector
+from hpfl.secrecy.disputes import dispute
 from hpfl.secrecy.member import Member
 from hpfl.secrecy.member_trust import CertificateTrust, CertifiedMember, Identity, Trust
-from hpfl.secrecy.secrecy_errors import SecrecyError, TooFewError, WrongMaskError
+from hpfl.secrecy.secrecy_errors import DisputedError, SecrecyError, TooFewError, WrongMaskError
 from hpfl.secrecy.session import LARGEST_CELL, Instance, Session
 from hpfl.secrecy.words import packed, packed_bytes, unpacked
 
@@ -18,6 +19,7 @@ __all__ = [
     "CertifiedMember",
     "ChannelLinks",
     "Collector",
+    "DisputedError",
     "Identity",
     "Instance",
     "Member",
@@ -26,6 +28,7 @@ __all__ = [
     "TooFewError",
     "Trust",
     "WrongMaskError",
+    "dispute",
     "packed",
     "packed_bytes",
     "unpacked",

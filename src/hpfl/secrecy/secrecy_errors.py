@@ -21,3 +21,10 @@ class TooFewError(SecrecyError):
 
 class WrongMaskError(SecrecyError):
     """Some members' shares do not lead to the secrets they had promised, so that no sum can be unmasked."""
+
+
+class DisputedError(SecrecyError):
+    """Some members say that another's shares were none, or reveal none of it: `members` are all of them.
+
+    Nothing can be unmasked, and the word of so few proves nothing: they may lie, or it may.
+    """

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from hpfl.secrecy.disputes import dispute
 from hpfl.secrecy.keys import commitment, mask_key, pair_masks, public_bytes, self_mask
 from hpfl.secrecy.masks import MaskedWords, add_masks
 from hpfl.secrecy.messages import Advert
@@ -52,7 +53,9 @@ def _secret(known: Revealed, owner: int, at_points: Coefficients) -> int:
     points = sorted(point for point, shares in known.shares.items() if owner in shares)[: known.session.threshold]
     if len(points) < known.session.threshold:
         found = f"{len(points)} shares of the secret of member {owner} could be opened"
-        raise WrongMaskError(f"{found}; wanted {known.session.threshold}", [owner])
+        numbers = sorted(known.adverts)
+        silent = [numbers[point - 1] for point, shares in known.shares.items() if owner not in shares]
+        raise dispute(f"{found}; wanted {known.session.threshold}", {owner: silent}, known.session)
     shares = [int.from_bytes(known.shares[point][owner], "little") for point in points]
     return combined(at_points(tuple(points)), shares)
 
