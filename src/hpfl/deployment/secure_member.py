@@ -149,13 +149,17 @@ class SecureMember:
             await self._say(session, pb.COMPLAINT, dict.fromkeys(member.unopened, b""))
         session.ready.set()
         if session.tag.edge_round == 0:
+            computes = not self._has_computed(session.tag)
+            if computes:  # masks of the update can be made meanwhile
+                await asyncio.to_thread(member.prepare, UPDATE)
             words = self.format.sketch_words(
                 await self._own_sketch(session.tag), self._weight, session.tag, self._number
             )
             masked = await asyncio.to_thread(member.masked, SKETCH, words)
             packed = packed_words(masked, self.format.sketch.bits).tobytes()
             await self._say(session, pb.MASKED, {self._number: packed}, of=SKETCH)
-            await asyncio.to_thread(member.prepare, UPDATE)
+            if not computes:
+                await asyncio.to_thread(member.prepare, UPDATE)
             await self._agree(session, SKETCH)
         else:
             await asyncio.to_thread(member.prepare, UPDATE)
@@ -174,10 +178,14 @@ class SecureMember:
 
     async def _own_sketch(self, tag: Tag) -> FloatArray:
         """That of the update on a model, once it is there."""
-        while self._held is None or not self._held[0].about_same_model(tag):
+        while self._held is None or not self._has_computed(tag):
             self._computed.clear()
             await self._computed.wait()
         return self._held[1]
+
+    def _has_computed(self, tag: Tag) -> bool:
+        """Whether the update on a model is there."""
+        return self._held is not None and self._held[0].about_same_model(tag)
 
     async def _next(self, session: _Session, kind: int, of: str = "") -> SecureStep:
         step = await session.steps.get()
