@@ -34,4 +34,4 @@ def test_a_moment_of_hostile_frames_stops_no_round_and_kills_nobody():
     done, rows = played("hostile_frames.py", "--seconds", "20")
     assert rows["rounds"]["value"] >= rows["rounds"]["bar"] == 1, done.stderr[-2000:]
     assert rows["processes that died"]["value"] == rows["error lines and tracebacks"]["value"] == 0
-    assert all(rows[f"frames to the {who}"]["value"] > 0 for who in ("cloud", "edge", "UE"))
+    assert all(rows[f"frames to the {who}"]["value"] > 0 for who in ("cloud", "edge", "ue"))
