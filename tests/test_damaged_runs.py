@@ -126,6 +126,17 @@ def test_two_hundred_struck_runs_go_on_to_the_same_bits_or_are_refused_by_name(t
     assert not faults
 
 
+def test_a_cut_summary_of_a_finished_run_is_written_again_whatever_its_folder_is_called(whole, tmp_path):
+    folder = copied(whole, tmp_path / "run")  # as a deployment's is
+    path = folder / "summary.json"
+    before = json.loads(path.read_bytes())
+    path.write_bytes(path.read_bytes()[:9])
+    assert not resumed(folder).refusal
+    after = json.loads(path.read_bytes())
+    assert after.keys() == before.keys()
+    assert after["final_meta_loss"] == before["final_meta_loss"]
+
+
 def flipped(path, at, bit=0):
     content = bytearray(path.read_bytes())
     content[at] ^= 1 << bit

@@ -113,9 +113,16 @@ def common_time_word(words: Iterable[str]) -> str:
 
 
 def is_deployed(folder: Path) -> bool:
-    """Whether a folder of results is that of a deployment, which leaves its name there before its first round."""
-    summed_up = (folder / SUMMARY).exists() and bool(read_summary(folder).get("deployed"))
-    return summed_up or (folder / RUN_ID).exists()
+    """Whether a folder of results is that of a deployment, which leaves its name there before its first round.
+
+    A damaged summary says nothing: whoever needs it says so.
+    """
+    if (folder / RUN_ID).exists():
+        return True
+    try:
+        return (folder / SUMMARY).exists() and bool(read_summary(folder).get("deployed"))
+    except OutputError:
+        return False
 
 
 def named_folder(folder: Path) -> Path:
