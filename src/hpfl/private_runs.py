@@ -52,10 +52,9 @@ def check_whole_numbers(private: CellPrivacy | None, cell: CellSum | None) -> No
     own = 0.0
     if private.noise_at == "cell":
         own = share_of_noise(private.noise_multiplier, private.clip_norm, int(private.planned.min()))
-        step = 2.0 * cell.largest / (cell.count - 1)
-        if 0 < own < LEAST_SIGMA * step:
+        if 0 < own < LEAST_SIGMA * cell.step:
             raise ConfigError(
-                f"secure.bits leaves {own / step:.3g} steps to the standard deviation of a UE's noise; wanted at least "
+                f"secure.bits leaves {own / cell.step:.3g} steps to a deviation of a UE's noise; wanted at least "
                 f"{LEAST_SIGMA:g}, below which sums of noise in whole numbers are not normal: more secure.bits, or a "
                 "smaller secure.range"
             )

@@ -8,8 +8,6 @@ updates has noise of its own, as if nothing had been in it, and counts as anothe
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from hpfl.arrays import FloatArray
 from hpfl.deployment.secret_draws import SecretDraws, about
 from hpfl.deployment.wire import Tag, Vector
@@ -52,7 +50,6 @@ class CellNoise:
         if not spread:
             return None
         draws = SecretDraws(self.key(), about(kind, tag, ues, mean))
-        places, whole = self.private.places, np.zeros(self.length)
-        at = slice(None) if places is None else places.numpy()
-        whole[at] = spread * draws.standard_normal(self.length if places is None else len(places))
-        return whole
+        places = self.private.places
+        numbers = self.length if places is None else len(places)
+        return self.private.spread(spread * draws.standard_normal(numbers), self.length)

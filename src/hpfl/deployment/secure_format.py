@@ -73,7 +73,7 @@ class SecureFormat:
         """
         if self.update.coded:
             return math.inf
-        return math.sqrt(self.num_parameters) * _step(self.update) + math.sqrt(self.sketch.length) * _step(self.sketch)
+        return math.sqrt(self.num_parameters) * self.update.step + math.sqrt(self.sketch.length) * self.sketch.step
 
     def session(self, tag: Tag, *, edge: str, attempt: bytes, agreed: bytes, slots: int) -> Session:
         """What all members must agree on; sketches are asked for in the first of an edge's own rounds."""
@@ -170,8 +170,3 @@ def _words_of(of: CellSum, numbers: torch.Tensor, weight: int, agreed: Agreed, d
 def _mean_of(of: CellSum, total: WordArray, weight: int, agreed: Agreed, length: int) -> CellMean:
     words = torch.from_numpy(total.astype(np.int64)).unsqueeze(0)
     return of.mean(words, torch.tensor([weight]), agreed, length)
-
-
-def _step(of: CellSum) -> float:
-    """The distance of two levels."""
-    return 2.0 * of.largest / (of.count - 1)

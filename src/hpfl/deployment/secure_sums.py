@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hpfl.arrays import FloatArray
+from hpfl.config.secure import least_members
 from hpfl.deployment.checks import CheckedSketch, check_update
 from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
@@ -44,7 +45,7 @@ class SecureSums:
 
     def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: range) -> None:
         self.format = made_format(work)
-        self.threshold = 2 * len(slots) // 3 + 1
+        self.threshold = int(least_members(np.array(len(slots))))
         self.mean: Vector = np.zeros(0)
         self.sketch: FloatArray = np.zeros(0)
         self._sketched: set[int] = set()

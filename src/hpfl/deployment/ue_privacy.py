@@ -45,23 +45,15 @@ class UePrivacy:
         if self.secure is not None:
             return self._in_levels(clipped, share, tag, draws, self.secure)
         numbers = update.size if self.private.places is None else len(self.private.places)
-        return Released((clipped + self._spread(share * draws.standard_normal(numbers), update)).astype(update.dtype))
+        return Released(
+            (clipped + self.private.spread(share * draws.standard_normal(numbers), update.size)).astype(update.dtype)
+        )
 
     def _in_levels(self, clipped: Vector, share: float, tag: Tag, draws: SecretDraws, secure: SecureFormat) -> Released:
         """Noise in whole numbers on whole numbers, so that sums of it are what they are held to be."""
         cell = secure.update
         levels = secure.update_words(clipped, 1, tag, CellAgreed(self.cell), self.number).astype(np.int64)
-        step = 2.0 * cell.largest / (cell.count - 1)
         if share:
-            levels = np.clip(levels + discrete_gaussian(share / step, levels.size, draws), 0, cell.count - 1)
-        values = (levels - (cell.count - 1) / 2) * step
-        return Released(self._spread(values, clipped).astype(clipped.dtype), levels)
-
-    def _spread(self, numbers: Vector, update: Vector) -> Vector:
-        """A vector as long as an update, with 0 where nothing travels."""
-        places = self.private.places
-        if places is None:
-            return numbers
-        whole = np.zeros(update.size)
-        whole[places.numpy()] = numbers
-        return whole
+            levels = np.clip(levels + discrete_gaussian(share / cell.step, levels.size, draws), 0, cell.count - 1)
+        values = np.asarray((levels - (cell.count - 1) / 2) * cell.step, dtype=np.float64)
+        return Released(self.private.spread(values, clipped.size).astype(clipped.dtype), levels)

@@ -132,6 +132,14 @@ class CellPrivacy:
     def _drawn(self, purpose: str, members: IntArray, numbers: int, key: int) -> torch.Tensor:
         return Draws(self.streams, key, members, _CPU, purpose).normal(numbers)
 
+    def spread(self, numbers: FloatArray, length: int) -> FloatArray:
+        """Numbers where parameters travel, of `length`, and 0 where none does."""
+        if self.places is None:
+            return numbers
+        whole = np.zeros(length)
+        whole[self.places.cpu().numpy()] = numbers
+        return whole
+
     def _numbers(self, means: torch.Tensor) -> int:
         return means.shape[1] if self.places is None else len(self.places)
 

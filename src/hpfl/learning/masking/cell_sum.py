@@ -99,9 +99,14 @@ class CellSum:
         return self.num_words * self.bits
 
     @property
+    def step(self) -> float:
+        """The distance of two levels between fixed limits."""
+        return 2.0 * self.largest / (self.count - 1)
+
+    @property
     def rounding(self) -> float:
         """By how much rounding to levels between fixed limits may change an update, at most, in its norm."""
-        return 2.0 * self.largest / (self.count - 1) * math.sqrt(self.num_numbers)
+        return self.step * math.sqrt(self.num_numbers)
 
     @property
     def least_scale(self) -> float:
