@@ -134,6 +134,11 @@ class GeneralEngine:
         return 1 if self.one_by_one else None
 
     @property
+    def preferred_ues(self) -> int | None:
+        """Samples tell."""
+        return None
+
+    @property
     def _twice(self) -> bool:
         return self.method is None and bool(OBJECTIVES.part(self.training.objective).traits["twice"])
 

@@ -36,6 +36,7 @@ class ChainEngine:
     training: LocalTraining
     chain: Chain
     preferred_samples: int | None = None
+    preferred_ues: int | None = None
     clips: ClassVar[bool] = True
 
     @staticmethod
