@@ -99,6 +99,10 @@ class Engine(Protocol):
         """Samples per chunk that suit the caches best; None: as many as fit the memory."""
 
     @property
+    def side_by_side(self) -> bool:
+        """Whether chunks are best computed several at once, a core each."""
+
+    @property
     def preferred_ues(self) -> int | None:
         """UEs per chunk that suit the caches best, whatever their samples; None: `preferred_samples` tells."""
 

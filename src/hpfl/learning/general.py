@@ -88,6 +88,7 @@ class GeneralEngine:
     )
     method: Method | None = None  # None: the objective that `training` names
     clips: ClassVar[bool] = False
+    side_by_side: ClassVar[bool] = False
 
     @staticmethod
     def choose(task: Task, training: LocalTraining, example: Batch, method: Method | None = None) -> "GeneralEngine":

@@ -101,7 +101,7 @@ class Descent:
 
 def direction(start: Tensor, end: Tensor, training: LocalTraining) -> Tensor:
     """The update that takes everybody's mean from `start` to the mean of the ends."""
-    return (start - end) / training.outer_lr
+    return (start - end).div_(training.outer_lr)
 
 
 def num_taken(steps: Sequence[UeCalculus], like: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ class ChainEngine:
     chain: Chain
     preferred_samples: int | None = None
     preferred_ues: int | None = None
+    side_by_side: ClassVar[bool] = False
     clips: ClassVar[bool] = True
 
     @staticmethod

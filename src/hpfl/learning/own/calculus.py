@@ -13,6 +13,7 @@ from torch import Tensor
 from hpfl.learning.general import Arrays, FlatCalculus
 from hpfl.learning.objective import Gradient, Role
 from hpfl.learning.own.chunk import OwnChunk, Pace
+from hpfl.learning.own.mixing import Learning, learnt_weights
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,15 @@ def walked(
     """Where steps lead from a start, and the loss there."""
     numbers, first = tuple(step.number for step in steps), steps[0]
     found: tuple[Tensor, Tensor] = _Walk.apply(first.chunk, pace, numbers, first.ue, start, centre, drift)
+    return found
+
+
+def learnt(
+    how: Learning, steps: Sequence[OwnCalculus], models: tuple[Tensor, Tensor], begun: tuple[Tensor, Tensor]
+) -> Tensor:
+    """The weights of a UE's mixture of two models [P], learnt on steps; see `mixing`."""
+    numbers, first = tuple(step.number for step in steps), steps[0]
+    found: Tensor = _Learn.apply(first.chunk, how, numbers, first.ue, *models, *begun)
     return found
 
 
@@ -95,6 +105,15 @@ class _Walk(_ForAll):
         given = zip(in_dims[4:], (start, centre, drift), strict=True)
         start, centre, drift = (None if own is None else _rows(info, dim, own) for dim, own in given)
         return chunk.walk(pace, numbers, start, centre, drift), (0, 0)
+
+
+class _Learn(_ForAll):
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Any, chunk: OwnChunk, how: Learning, numbers: tuple[int, ...], ue: Tensor, *own: Tensor
+    ) -> Any:
+        shared, mine, weights, known = (_rows(info, dim, each) for dim, each in zip(in_dims[4:], own, strict=True))
+        return learnt_weights(chunk, how, numbers, (shared, mine), (weights, known)), 0
 
 
 class _Outputs(_ForAll):

@@ -1,7 +1,7 @@
 """A chunk of UEs with weights of their own: their batches of all local steps, and gradients and descents on them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpfl.arrays import IntArray
 from hpfl.learning.batches import Batch
+from hpfl.learning.local_batches import Stack
 from hpfl.learning.own.layers import Into, Params
 from hpfl.learning.own.network import OwnNetwork
 from hpfl.learning.own.stage import Stages, Walker
@@ -68,9 +69,12 @@ class OwnChunk:
 
     def gradient(self, number: int, role: str, points: Tensor) -> tuple[Tensor, Tensor]:
         """Losses [u] and gradients [u, P] at points [u, P]."""
-        params = self.parts(points)
-        found = {name: torch.empty_like(own) for name, own in params.items()}
-        loss = self.network.gradient(params, self.batch(number, role), Into(found, self.network.names))
+        params, batch = self.parts(points), self.batch(number, role)
+        if self.stages is None:
+            found = {name: torch.empty_like(own) for name, own in params.items()}
+            loss = self.network.gradient(params, batch, Into(found, self.network.names))
+        else:
+            loss, found = self.stages.gradient(self.network, params, batch)
         if self.spec.beside:
             return loss, self.whole(found, torch.zeros_like(points))
         return loss, self.whole(found, points)
@@ -104,26 +108,10 @@ class OwnChunk:
         return {name: own for name, own in self.parts(towards).items() if name in pace.moving}
 
 
-def in_order(stacked: dict[str, Batch], counts: IntArray) -> tuple[dict[str, Batch], IntArray, IntArray | None]:
-    """Batches [S, u, ...] and counts [S, u] of UEs in order of their numbers of steps; None: they were in order."""
-    taken = np.count_nonzero(counts, axis=0)
-    if np.all(np.diff(taken) <= 0):
-        return stacked, counts, None
-    order = np.argsort(-taken, kind="stable")
-    place = torch.from_numpy(order).to(stacked["support"].inputs.device)
-
-    def take(array: Tensor) -> Tensor:
-        return array.index_select(1, place)
-
-    moved = {
-        role: replace(own, inputs=take(own.inputs), targets=take(own.targets), weights=take(own.weights))
-        for role, own in stacked.items()
-    }
-    return moved, counts[:, order], order
-
-
-def stacked_steps(steps: Sequence[Any]) -> tuple[dict[str, Batch], IntArray, list[int]]:
-    """Batches of steps given one by one as one stack by role, samples that count, and each step's place in the stack."""
+def stack_of(steps: Sequence[Any]) -> Stack:
+    """Batches of steps given one by one as one stack by role."""
+    if isinstance(steps, Stack):
+        return steps
     different: list[Any] = []
     numbers = []
     for step in steps:
@@ -135,4 +123,12 @@ def stacked_steps(steps: Sequence[Any]) -> tuple[dict[str, Batch], IntArray, lis
         for role in different[0]
     }
     counts = (stacked["support"].weights != 0).sum(2).cpu().numpy()
-    return stacked, counts, numbers
+    order = np.argsort(-np.count_nonzero(counts, axis=0), kind="stable")
+    if np.array_equal(order, np.arange(len(order))):
+        return Stack(stacked, counts, numbers, None)
+    place = torch.from_numpy(order).to(stacked["support"].inputs.device)
+    moved = {
+        role: Batch(*(part.index_select(1, place) for part in (own.inputs, own.targets, own.weights)))
+        for role, own in stacked.items()
+    }
+    return Stack(moved, counts[:, order], numbers, order)

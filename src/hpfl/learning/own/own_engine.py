@@ -2,22 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.engine import Losses, Sums
 from hpfl.learning.general import Arrays, GeneralEngine
+from hpfl.learning.local_batches import Stack
 from hpfl.learning.local_descent import Descent, direction
 from hpfl.learning.method import Method, descended
 from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.own.calculus import OwnCalculus, said
-from hpfl.learning.own.chunk import OwnChunk, in_order, stacked_steps
+from hpfl.learning.own.chunk import OwnChunk, stack_of
 from hpfl.learning.own.network import OwnNetwork
 from hpfl.learning.own.stage import Stages
 from hpfl.learning.precision import repeatable
@@ -33,6 +35,7 @@ class OwnEngine(GeneralEngine):
 
     network: OwnNetwork | None = None
     stages: Stages | None = field(default=None, compare=False)
+    side_by_side: ClassVar[bool] = True  # a GPU has one chunk
 
     @staticmethod
     def read(task: Task, training: LocalTraining, samples: Samples, method: Method | None) -> "OwnEngine | None":
@@ -52,9 +55,8 @@ class OwnEngine(GeneralEngine):
     @property
     def preferred_ues(self) -> int | None:
         """As many as the caches hold; a CPU convolves UE by UE, and a GPU takes what fits."""
-        if self.stages is not None or self.task.flat_template().is_cuda:
+        if self.stages is not None or self.network is None:
             return None
-        assert self.network is not None
         size = self.task.spec.num_parameters * 4
         return 1 if self.network.convolves else max(_CACHED_BYTES // size, 1)
 
@@ -63,15 +65,14 @@ class OwnEngine(GeneralEngine):
         self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
     ) -> Losses:
         """Add the update directions of a chunk to its group sums."""
-        stacked, counts, numbers = stacked_steps(steps)
-        own = self._rows(kept, start, _first_arrays(stacked))
-        stacked, counts, order = in_order(stacked, counts)
-        if order is not None:
-            place = torch.from_numpy(order).to(start.device)
+        stack = stack_of(steps)
+        own = self._rows(kept, start, _first_arrays(stack.batches))
+        if stack.order is not None:
+            place = torch.from_numpy(stack.order).to(start.device)
             start, own = (start if start.ndim == 1 else start[place]), own[place]
-        found = self._together(start, self._chunk(stacked, counts), numbers, own)
-        if order is not None:
-            back = torch.from_numpy(np.argsort(order)).to(start.device)
+        found = self._together(start, self._chunk(stack), stack.numbers, own)
+        if stack.order is not None:
+            back = torch.from_numpy(np.argsort(stack.order)).to(start.device)
             found = tuple(each[back] for each in found)
         directions, now, loss, meta_loss = found
         sums.add(directions)
@@ -84,8 +85,7 @@ class OwnEngine(GeneralEngine):
         """Losses before and after adaptation on the whole training shards, and what both models say of the tests."""
         engine, arrays = replace(self, training=training), (train.inputs, train.targets, train.weights)
         own = self._rows(kept, parameters, arrays)
-        stacked, counts, _ = stacked_steps([{"support": train}])
-        chunk = engine._chunk(stacked, counts)
+        chunk = engine._chunk(stack_of([{"support": train}]), recorded=False)
 
         def evaluated(params: Tensor, rows: Tensor, ue: Tensor, support: Arrays, inputs: Tensor) -> tuple[Tensor, ...]:
             taken = torch.ones(1, dtype=torch.bool, device=params.device)
@@ -100,9 +100,11 @@ class OwnEngine(GeneralEngine):
         tests = (TestOutputs(out, test.targets, test.weights, self.task, self._losses_on(test)) for out in found[2:])
         return Tested(*found[:2], *tests)
 
-    def _chunk(self, stacked: dict[str, Batch], counts: Any) -> OwnChunk:
+    def _chunk(self, stack: Stack, *, recorded: bool = True) -> OwnChunk:
+        """A chunk; what is only tried, to see what memory it takes, is not recorded."""
         assert self.network is not None
-        return OwnChunk(self.network, self.task.spec, stacked, counts, self.stages)
+        stages = self.stages if recorded and _get_current_dispatch_mode() is None else None
+        return OwnChunk(self.network, self.task.spec, stack.batches, stack.counts, stages)
 
     def _together(self, start: Tensor, chunk: OwnChunk, numbers: Sequence[int], own: Tensor) -> tuple[Tensor, ...]:
         """Direction, what is kept now, and the first step's losses of all UEs of a chunk."""

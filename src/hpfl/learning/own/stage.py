@@ -101,6 +101,7 @@ class Stages:
 
     def __init__(self) -> None:
         self.known: dict[Hashable, Stage] = {}
+        self.slopes: dict[Hashable, tuple[Params, Batch, Params, Any, Tensor]] = {}
         self.pool: Any = None
 
     def of(self, walker: Walker, chunk: _Chunk) -> "Stage":
@@ -113,6 +114,25 @@ class Stages:
             self.known[key] = Stage(walker, batch, self.pool)
         self.known[key].take(walker)
         return self.known[key]
+
+
+    def gradient(self, network: OwnNetwork, point: Params, batch: Batch) -> tuple[Tensor, Params]:
+        """Losses and gradients at points, by a recording."""
+        parts = (batch.inputs, batch.targets, batch.weights)
+        key = ("gradient", tuple((own.shape, own.dtype) for own in parts))
+        if key not in self.slopes:
+            self.pool = self.pool or torch.cuda.graph_pool_handle()
+            held, found = _like(point), _like(point)
+            mine = Batch(*(own.clone() for own in parts))
+            set_to(held, point)
+            graph, loss = recorded(lambda: network.gradient(held, mine, Into(found, network.names)), self.pool)
+            self.slopes[key] = (held, mine, found, graph, loss)
+        held, mine, found, graph, loss = self.slopes[key]
+        set_to(held, point)
+        for own, given in zip((mine.inputs, mine.targets, mine.weights), parts, strict=True):
+            own.copy_(given)
+        graph.replay()
+        return loss.clone(), found
 
 
 class Stage:
@@ -145,32 +165,39 @@ class Stage:
         for held, given in ((mine.inputs, batch.inputs), (mine.targets, batch.targets), (mine.weights, batch.weights)):
             held.copy_(given)
         if not self.has(pace, active):
-            self.graphs[pace, active] = self._recorded(lambda: own.step(mine), own)
+            held = [(kept, kept.clone()) for kept in (*own.point.values(), *own.speed.values())]
+            self.graphs[pace, active] = recorded(lambda: own.step(mine), self.pool)
+            for kept, before in held:
+                kept.copy_(before)
         graph, loss = self.graphs[pace, active]
         graph.replay()
-        return loss.clone()
-
-    def _recorded(self, step: Callable[[], Tensor], own: Walker) -> tuple[Any, Tensor]:
-        """Run on a stream of its own, as libraries set themselves up, then record; the numbers stay as they were."""
-        held = [(mine, mine.clone()) for mine in (*own.point.values(), *own.speed.values())]
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            step()
-            step()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
-            loss = step()
-        for mine, before in held:
-            mine.copy_(before)
-        return graph, loss
+        return loss
 
     def _pairs(self, walker: Walker) -> list[tuple[Tensor, Tensor]]:
         pairs = [(own, walker.point[name]) for name, own in self.walker.point.items()]
         pairs += [(own, walker.speed[name]) for name, own in self.walker.speed.items()]
         towards = walker.towards or {}
         return pairs + [(own, towards[name]) for name, own in (self.walker.towards or {}).items()]
+
+
+def recorded(step: Callable[[], Tensor], pool: Any) -> tuple[Any, Tensor]:
+    """Run on a stream of its own, as libraries set themselves up, then record."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        loss = step()
+    return graph, loss
+
+
+def set_to(mine: Params, given: Params) -> None:
+    """Copy numbers to where recordings read them."""
+    for name, own in mine.items():
+        own.copy_(given[name])
 
 
 def first_ues(batch: Batch, count: int) -> Batch:
