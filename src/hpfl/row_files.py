@@ -23,7 +23,7 @@ HEADER_BYTES = 4096
 KINDS = {torch.float32: "float32", torch.float64: "float64"}
 _AT_ONCE = 1 << 26  # bytes that are looked at together
 
-Slots = NDArray[np.int32]
+RowSlots = NDArray[np.int32]
 """Where rows lie, [N]; -1: what a UE begins with, which is not in the file."""
 
 
@@ -38,7 +38,7 @@ class RowFile:
         self.path, self.numbers, self.dtype = path, numbers, dtype
         self.size = 0
         self.sums = np.zeros(0, dtype=np.int64)
-        self.pinned: dict[int, Slots] = {}
+        self.pinned: dict[int, RowSlots] = {}
         self._versions: weakref.WeakSet[FileRows] = weakref.WeakSet()
 
     @property
@@ -46,13 +46,13 @@ class RowFile:
         """Bytes of one row."""
         return self.numbers * torch.finfo(self.dtype).bits // 8
 
-    def read(self, slots: Slots) -> torch.Tensor:
+    def read(self, slots: RowSlots) -> torch.Tensor:
         """The rows in some slots, in memory."""
         if not slots.size:
             return torch.zeros(0, self.numbers, dtype=self.dtype)
         return torch.from_numpy(self._mapped("r")[slots])
 
-    def write(self, rows: torch.Tensor) -> Slots:
+    def write(self, rows: torch.Tensor) -> RowSlots:
         """The slots that rows [n, S] were put into, which nobody needed."""
         if not len(rows):
             return np.zeros(0, dtype=np.int32)
@@ -75,7 +75,7 @@ class RowFile:
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
-    def pin(self, number: int, slots: Slots) -> None:
+    def pin(self, number: int, slots: RowSlots) -> None:
         """A checkpoint of round `number` needs the rows in these slots."""
         self.pinned[number] = np.unique(np.concatenate([self.pinned.get(number, slots[:0]), slots]))
 
@@ -83,10 +83,10 @@ class RowFile:
         """There are checkpoints of these rounds alone."""
         self.pinned = {number: slots for number, slots in self.pinned.items() if number in numbers}
 
-    def adopt(self, slots: Slots, sums: NDArray[np.int64]) -> None:
+    def adopt(self, slots: RowSlots, sums: IntArray) -> None:
         """Go on with the file that is there, whose `slots` [m] have rows with these sums; refused where they have not.
 
-        Slots are in order, each once.
+        RowSlots are in order, each once.
         """
         self._check_header()
         there = (self.path.stat().st_size - HEADER_BYTES) // self.row_bytes
@@ -113,7 +113,7 @@ class RowFile:
     def _bytes(self) -> int:
         return HEADER_BYTES + self.size * self.row_bytes
 
-    def _free(self, count: int) -> Slots:
+    def _free(self, count: int) -> RowSlots:
         """As many slots that no version and no checkpoint needs, the first ones; the file's are counted on."""
         taken = np.zeros(self.size, dtype=np.bool_)
         for slots in [version.slots for version in self._versions] + list(self.pinned.values()):
@@ -160,7 +160,7 @@ class RowFile:
 class FileRows:
     """One version of the rows of N UEs, `first` [S] being that of all who have none in the file."""
 
-    def __init__(self, file: RowFile, slots: Slots, first: torch.Tensor) -> None:
+    def __init__(self, file: RowFile, slots: RowSlots, first: torch.Tensor) -> None:
         self.file, self.slots, self.first = file, slots, first
         file.began(self)
 
@@ -197,7 +197,7 @@ class FileRows:
         """The version in which some UEs have the rows of another."""
         return self._with_slots(ues, other.slots[ues])
 
-    def _with_slots(self, ues: IntArray, slots: Slots) -> "FileRows":
+    def _with_slots(self, ues: IntArray, slots: RowSlots) -> "FileRows":
         changed = self.slots.copy()
         changed[ues] = slots
         return FileRows(self.file, changed, self.first)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from hpfl.row_files import KINDS, FileRows, RowFile, RowFileError, Slots
+from hpfl.arrays import IntArray
+from hpfl.row_files import KINDS, FileRows, RowFile, RowFileError, RowSlots
 from hpfl.row_sums import row_sums
 
 WHOLE_BYTES = 1 << 24
@@ -32,8 +32,8 @@ Noted = Mapping[str, Any]
 class _Saved:
     """How rows in memory were last written: slots [N], and the sums of the rows."""
 
-    slots: Slots
-    sums: NDArray[np.int64]
+    slots: RowSlots
+    sums: IntArray
 
 
 class RowFolder:
@@ -128,7 +128,7 @@ class RowFolder:
             return True
         return isinstance(rows, torch.Tensor) and rows.ndim == 2 and rows.nbytes >= max(self.whole_bytes, 1)
 
-    def _written(self, name: str, rows: torch.Tensor) -> tuple[RowFile, Slots]:
+    def _written(self, name: str, rows: torch.Tensor) -> tuple[RowFile, RowSlots]:
         """Rows in memory, of which those go to the file that are not there already; equal rows go there once."""
         file = self._file(name, rows.shape[1], rows.dtype)
         sums, last = row_sums(rows).cpu().numpy(), self._saved.get(name)

@@ -30,23 +30,23 @@ class StoredRows(Protocol):
         """The version in which some UEs have the rows of another version."""
 
 
-Rows = Tensor | StoredRows
+AnyRows = Tensor | StoredRows
 
 
-def rows_at(rows: Rows, ues: IntArray) -> Tensor:
+def rows_at(rows: AnyRows, ues: IntArray) -> Tensor:
     """The rows of some UEs."""
     return rows[torch.from_numpy(ues).to(rows.device)] if isinstance(rows, Tensor) else rows.at(ues)
 
 
-def replaced(rows: Rows, ues: IntArray, new: Tensor) -> Rows:
-    """Rows, with other ones of some UEs."""
+def replaced(rows: AnyRows, ues: IntArray, new: Tensor) -> AnyRows:
+    """AnyRows, with other ones of some UEs."""
     if not isinstance(rows, Tensor):
         return rows.replaced(ues, new)
     return rows.index_copy(0, torch.as_tensor(ues, device=rows.device), new.to(rows))
 
 
-def with_rows_of(rows: Rows, ues: IntArray, other: Rows) -> Rows:
-    """Rows, with those of another version for some UEs."""
+def with_rows_of(rows: AnyRows, ues: IntArray, other: AnyRows) -> AnyRows:
+    """AnyRows, with those of another version for some UEs."""
     if isinstance(rows, Tensor) or isinstance(other, Tensor):
         return replaced(rows, ues, rows_at(other, ues))
     return rows.with_rows_of(ues, other)
@@ -56,7 +56,7 @@ def with_rows_of(rows: Rows, ues: IntArray, other: Rows) -> Rows:
 class Kept:
     """What UEs keep between rounds, a row for each; None: nothing, or that of UEs which begin.
 
-    Rows of all UEs of a run may be `StoredRows`; those of some are in memory.
+    AnyRows of all UEs of a run may be `StoredRows`; those of some are in memory.
     """
 
     method: Tensor | None = None  # [n, S]: of the method, a private head for one
@@ -64,8 +64,8 @@ class Kept:
     codec: Tensor | None = None  # [n, U]: the same of the codecs that they upload with
 
     @staticmethod
-    def of(**rows: Rows) -> "Kept":
-        """Rows by name; of stored ones, whose rows are asked for before a number is, it takes the place of tensors."""
+    def of(**rows: AnyRows) -> "Kept":
+        """AnyRows by name; of stored ones, whose rows are asked for before a number is, it takes the place of tensors."""
         return Kept(**rows)  # type: ignore[arg-type]
 
     def rows(self, at: IntArray) -> "Kept":

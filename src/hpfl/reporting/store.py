@@ -54,16 +54,13 @@ class RunStore:
     """
 
     def __init__(self, out: Path, descriptor: int, *, created: bool) -> None:
-        self.out, self.checkpoints = out, out / CHECKPOINTS
-        self.rows = RowFolder(self.checkpoints)
-        self._descriptor = descriptor
-        self._created = created
+        self.out, self.checkpoints, self.rows = out, out / CHECKPOINTS, RowFolder(out / CHECKPOINTS)
+        self._descriptor, self._created = descriptor, created
         self._fresh = os.fstat(descriptor).st_size == 0
-        self._stale_results = not self._fresh
         lines = _content(out)
         self.last_round, self.num_lines = _intact_prefix(lines, last=None)[1], len(lines)
         self._mark = Mark.of(out / ROUNDS)
-        self._ready = self._fresh
+        self._stale_results, self._ready = not self._fresh, self._fresh
 
     @classmethod
     def open(cls, out: Path, *, resume: bool, force: bool = False) -> Self:

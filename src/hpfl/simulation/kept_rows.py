@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from hpfl.config import Experiment
-from hpfl.learning.kept import Rows
+from hpfl.learning.kept import AnyRows
 from hpfl.learning.sending import Sending
 from hpfl.network.topology import Fleet
 from hpfl.row_folder import RowFolder
@@ -25,7 +25,7 @@ def first_kept(
     *,
     twice: bool,
     rows: RowFolder | None = None,
-) -> Mapping[str, Rows]:
+) -> Mapping[str, AnyRows]:
     """What UEs and edges keep in round 0; `twice` says that rows are remembered as they were before, too."""
     kept = {
         **first_rows(sending, params, fleet.num_ues),
@@ -48,7 +48,7 @@ def versions(config: Experiment, fleet: Fleet, *, saved: bool) -> float:
     return 1 + min(share, 1.0) + _CHECKPOINTS * min(share * every, 1.0)
 
 
-def most_together(config: Experiment, kept: Mapping[str, Rows]) -> int | None:
+def most_together(config: Experiment, kept: Mapping[str, AnyRows]) -> int | None:
     """How many UEs compute together where rows lie on disk, so that theirs fit the memory; None: all."""
     if all(isinstance(rows, torch.Tensor) for rows in kept.values()):
         return None
