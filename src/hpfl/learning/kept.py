@@ -39,14 +39,14 @@ def rows_at(rows: AnyRows, ues: IntArray) -> Tensor:
 
 
 def replaced(rows: AnyRows, ues: IntArray, new: Tensor) -> AnyRows:
-    """AnyRows, with other ones of some UEs."""
+    """Rows, with other ones of some UEs."""
     if not isinstance(rows, Tensor):
         return rows.replaced(ues, new)
     return rows.index_copy(0, torch.as_tensor(ues, device=rows.device), new.to(rows))
 
 
 def with_rows_of(rows: AnyRows, ues: IntArray, other: AnyRows) -> AnyRows:
-    """AnyRows, with those of another version for some UEs."""
+    """Rows, with those of another version for some UEs."""
     if isinstance(rows, Tensor) or isinstance(other, Tensor):
         return replaced(rows, ues, rows_at(other, ues))
     return rows.with_rows_of(ues, other)
@@ -56,7 +56,7 @@ def with_rows_of(rows: AnyRows, ues: IntArray, other: AnyRows) -> AnyRows:
 class Kept:
     """What UEs keep between rounds, a row for each; None: nothing, or that of UEs which begin.
 
-    AnyRows of all UEs of a run may be `StoredRows`; those of some are in memory.
+    Rows of all UEs of a run may be `StoredRows`; those of some are in memory.
     """
 
     method: Tensor | None = None  # [n, S]: of the method, a private head for one
@@ -65,7 +65,7 @@ class Kept:
 
     @staticmethod
     def of(**rows: AnyRows) -> "Kept":
-        """AnyRows by name; of stored ones, whose rows are asked for before a number is, it takes the place of tensors."""
+        """Rows by name; of stored ones, whose rows are asked for before a number is, it takes the place of tensors."""
         return Kept(**rows)  # type: ignore[arg-type]
 
     def rows(self, at: IntArray) -> "Kept":

@@ -1,6 +1,6 @@
 """What UEs keep between rounds and edges' combine rules remember, in the state of a run; and what it was before.
 
-AnyRows per UE are by name, `method` [N, S] and `uplink` [N, U]: tensors, or rows stored elsewhere. States of rules are by
+Rows per UE are by name, `method` [N, S] and `uplink` [N, U]: tensors, or rows stored elsewhere. States of rules are by
 edge. Where UEs can be lost after they have computed, `method_before` and `uplink_before` are the rows before each UE's
 last computation, and rules have a state `before`, so that an edge's update can be computed again without the lost, or
 as it is uploaded.
