@@ -1,4 +1,4 @@
-"""FLUTE's published job: logistic regression on MNIST, 1,000 clients, ten a round, batches of ten, one epoch, 100 rounds.
+"""FLUTE's published job: logistic regression on MNIST, 1,000 clients, ten a round, batches of ten, 100 rounds.
 
 Dimitriadis et al.: *FLUTE: A Scalable, Extensible Framework for High-Performance Federated Learning Simulations*,
 2022, whose authors printed 3 min 20 s for FLUTE and 30 min for Flower. Used by benchmarks/methods.py (row "FLUTE").
@@ -39,7 +39,12 @@ def ours() -> dict[str, float]:
     config = hpfl.load(
         "paper-mnist",
         overrides=[
-            *("network.edges=1", f"network.ues_per_edge={CLIENTS}", "network.backhaul=false", 'planning.planner="full"'),
+            *(
+                "network.edges=1",
+                f"network.ues_per_edge={CLIENTS}",
+                "network.backhaul=false",
+                'planning.planner="full"',
+            ),
             *(f"data.samples_per_ue={SAMPLES}", 'data.partitioner="iid"', f"life.sample_count={PER_ROUND}"),
             *('learning.method="fedavg"', f"learning.batch_size={BATCH}", "learning.local_epochs=1"),
             *(f"learning.outer_lr={RATE}", "evaluation.inner_lr=0.0", f"training.rounds={ROUNDS}"),
@@ -80,9 +85,10 @@ def client_app(data_dir: str) -> Any:
             self.number = number
 
         def fit(self, parameters: Any, config: Any) -> Any:
-            import flute  # by name, so that what it holds outlives this message
             import torch
             from torch.nn import functional
+
+            import flute  # by name, so that what it holds outlives this message
 
             x, y = flute.held(data_dir)
             model = torch.nn.Linear(784, 10)

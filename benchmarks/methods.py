@@ -24,19 +24,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
+# ruff: noqa: E402  after the path is set
 
-import numpy as np  # noqa: E402  after the path is set
-import torch  # noqa: E402
-from learning import Job, Row, mnist, timed_in_turn  # noqa: E402
-from methods_plain import METHODS as PLAIN  # noqa: E402
-from methods_plain import Loop, Pairs  # noqa: E402
+import numpy as np
+import torch
 
-from hpfl.learning import METHODS, LocalTraining, make_task  # noqa: E402
-from hpfl.learning.kept import Kept  # noqa: E402
-from hpfl.learning.method import shared_beside  # noqa: E402
-from hpfl.rng import Streams  # noqa: E402
-from hpfl.training.counted import Counted  # noqa: E402
+from hpfl.learning import METHODS, LocalTraining, make_task
+from hpfl.learning.kept import Kept
+from hpfl.learning.method import shared_beside
+from hpfl.rng import Streams
+from hpfl.training.counted import Counted
+from learning import Job, Row, mnist, timed_in_turn
+from methods_plain import METHODS as PLAIN
+from methods_plain import Loop, Pairs
 
 UES, SAMPLES, BATCH, RATE = 200, 32, 8, 0.05
 MEMORY_GB = {"cpu": 4.0, "cuda": 60.0}

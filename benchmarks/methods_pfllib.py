@@ -1,14 +1,14 @@
 """Methods beside PFLlib, run as it is: seconds of a round, and accuracies after some, on one split given to both.
 
-    python benchmarks/methods_pfllib.py --pfllib DIR --data-dir DIR [--device cuda] [--share 0.2] [--seeds 5 --rounds 20]
+    python benchmarks/methods_pfllib.py --pfllib DIR --data-dir DIR [--device cuda] [--share 0.2] [--seeds 5]
 
-20 UEs, all take part, batches of 10, one local epoch, the 4-layer CNN, rate 0.005, Dirichlet 0.1. The data are `--share`
-of a set's train and test samples together, as PFLlib deals them: three quarters of a UE's are trained on. Training
-shards have whole batches, since PFLlib drops a rest.
+20 UEs, all take part, batches of 10, one local epoch, the 4-layer CNN, rate 0.005, Dirichlet 0.1. The data are
+`--share` of a set's train and test samples together, as PFLlib deals them: three quarters of a UE's are trained on.
+Training shards have whole batches, since PFLlib drops a rest.
 
 DIR is PFLlib's folder (commit d832e76 of TsingZ0/PFLlib). It is copied to a folder of its own, with the split in its
-own format, and its `main.py` is called there; what it imports and the job does not use (torchvision's models, AUC, HDF5)
-is left out where it is not installed. With `--seeds`, accuracies in place of seconds.
+own format, and its `main.py` is called there; what it imports and the job does not use (torchvision's models, AUC,
+HDF5) is left out where it is not installed. With `--seeds`, accuracies in place of seconds.
 """
 
 import argparse
@@ -170,7 +170,7 @@ def called(folder: str, seed: int, arguments: list[str]) -> None:
     sys.argv = ["main.py", *arguments]
     fixed = torch.manual_seed
     torch.manual_seed = lambda given: fixed(given + seed)
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  it draws from there
     runpy.run_path("main.py", run_name="__main__")
 
 
@@ -186,7 +186,7 @@ def theirs(
     (own / "dataset").symlink_to(folder / "dataset")
     command = [sys.executable, __file__, "--call", str(own), str(seed), *given]
     env = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    found = subprocess.run(command, capture_output=True, text=True, env=env)
+    found = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if "Average time cost per round" not in found.stdout:  # what it does with files behind that is of no account
         return {"failed": found.stderr.strip().splitlines()[-1]}
     seconds = [float(v) for v in re.findall(r"time cost -+ ([\d.e-]+)", found.stdout)]
@@ -211,10 +211,10 @@ def cnn(name: str, seed: int) -> Any:
 def ours(name: str, data: Split, method: str, device: str, seed: int) -> Any:
     """Our rounds of the same job."""
     import torch
-    from learning import Job
-    from methods import Ours
 
     from hpfl.learning import LocalTraining, make_task
+    from learning import Job
+    from methods import Ours
 
     inputs, labels, sizes = data.train
     training = LocalTraining(
@@ -228,9 +228,9 @@ def ours(name: str, data: Split, method: str, device: str, seed: int) -> Any:
 def accuracy(found: Any, data: Split, method: str) -> float:
     """Share of right answers over the test samples of all UEs."""
     import torch
-    from learning import Shards
 
     from hpfl.learning import TestData
+    from learning import Shards
 
     inputs, labels, sizes = data.test
     test = TestData(torch.from_numpy(inputs), torch.from_numpy(labels), Shards.of(sizes))
@@ -307,7 +307,8 @@ def chosen(arguments: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     if sys.argv[1:2] == ["--call"]:
-        return called(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+        called(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pfllib", type=Path, required=True)
     parser.add_argument("--data-dir", type=Path, required=True)
@@ -334,5 +335,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src"), str(Path(__file__).resolve().parent)]
     main()

@@ -35,21 +35,23 @@ class Loop:
             sent = method(self, copy.deepcopy(self.model), own, batches(ue))
             with torch.no_grad():
                 for total, part in zip(mean, sent.parameters(), strict=True):
-                    total += part / num_ues
+                    total.add_(part / num_ues)
                 for total, part in zip(controls, own.get("told", ()), strict=False):
-                    total += part / num_ues
+                    total.add_(part / num_ues)
         with torch.no_grad():
             for mine, new in zip(self.model.parameters(), mean, strict=True):
                 mine.copy_(new)
             for mine, new in zip(self.control, controls, strict=False):
-                mine += new
+                mine.add_(new)
 
     def sgd(self, parameters: Iterator[nn.Parameter], **more: Any) -> torch.optim.SGD:
         """The optimizer of the method's options."""
         return torch.optim.SGD(parameters, lr=more.pop("lr", self.rate), **more)
 
 
-def descend(model: nn.Module, optimizer: torch.optim.Optimizer, pairs: Pairs, near: Any = None, pull: float = 0) -> None:
+def descend(
+    model: nn.Module, optimizer: torch.optim.Optimizer, pairs: Pairs, near: Any = None, pull: float = 0
+) -> None:
     """The usual training loop, with a proximal term where there is one."""
     for x, y in pairs:
         optimizer.zero_grad()
@@ -102,7 +104,7 @@ def apfl(loop: Loop, model: nn.Module, own: dict[str, Any], pairs: Pairs) -> nn.
                 gaps = zip(mine.parameters(), model.parameters(), slopes, strict=True)
                 share = min(max(share - loop.rate * float(sum(((v - w) * g).sum() for v, w, g in gaps)), 0.0), 1.0)
             for v, g in zip(mine.parameters(), slopes, strict=True):
-                v -= loop.rate * used * g
+                v.sub_(loop.rate * used * g)
         descend(model, optimizer, [(x, y)])
     own["share"] = share
     return model
@@ -201,7 +203,7 @@ def per_fedavg(loop: Loop, model: nn.Module, own: dict[str, Any], pairs: Pairs) 
         product = torch.autograd.grad(gradient, weights, outer)
         with torch.no_grad():
             for p, v, h in zip(weights, outer, product, strict=True):
-                p -= loop.rate * (v - inner * h)
+                p.sub_(loop.rate * (v - inner * h))
     return model
 
 

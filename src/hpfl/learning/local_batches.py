@@ -115,12 +115,12 @@ class LocalBatches:
         counts = np.stack([step.counts[at] for step in steps])
         order = np.argsort(-np.count_nonzero(counts, axis=0), kind="stable")
         counts, shape = counts[:, order], (len(steps), len(own))
-        found = {}
+        found: dict[str, Batch] = {}
         for role in self.roles:
             index = np.stack([step.index[role][at[order], :width] for step in steps])
             flat = index.reshape(-1, width)
             batch = self.data.samples.batch(np.tile(own[order], len(steps)), flat, counts.reshape(-1))
-            parts = (part.unflatten(0, shape) for part in (batch.inputs, batch.targets, batch.weights))
+            parts = (part.view(*shape, *part.shape[1:]) for part in (batch.inputs, batch.targets, batch.weights))
             found[role] = Batch(*parts)
         same = np.array_equal(order, np.arange(len(order)))
         return Stack(found, counts, list(range(len(steps))), None if same else order)

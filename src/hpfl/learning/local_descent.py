@@ -108,7 +108,8 @@ def num_taken(steps: Sequence[UeCalculus], like: Tensor) -> Tensor:
     """How many of the steps the UE takes."""
     if together(steps):
         own: Any = steps
-        return own[0].taken[torch.tensor([step.number for step in own], device=like.device)].sum().to(like)
+        taken: Tensor = own[0].taken[torch.tensor([step.number for step in own], device=like.device)]
+        return taken.sum().to(like)
     return torch.stack([step.active for step in steps]).sum().to(like)
 
 

@@ -18,6 +18,9 @@ def in_turn(calls: Sequence[Callable[[], Result]], work: Sequence[float], result
     Calls of much `work` begin first where the results of all fit; else they begin in order, a few ahead.
     """
     threads = min(torch.get_num_threads(), len(calls))
+    if threads == 1:
+        yield from (call() for call in calls)
+        return
     with _one_thread(), ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         ahead = max(_HELD_BYTES // max(result_bytes, 1), 2 * threads)
         order = sorted(range(len(calls)), key=lambda place: -work[place]) if ahead >= len(calls) else range(len(calls))

@@ -33,7 +33,9 @@ class FedBabu(BaseMethod):
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """SGD on the body."""
         spec = steps[0].spec
-        end, loss = Descent.by(self.options, training.outer_lr, moves=Moves.of(spec, self.travels(spec))).walk(steps, params)
+        end, loss = Descent.by(self.options, training.outer_lr, moves=Moves.of(spec, self.travels(spec))).walk(
+            steps, params
+        )
         return Local(direction(params, end, training), kept, loss, loss)
 
     def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a method written for one UE is given where a chunk's weights are each UE's own: its calls compute for all at once.
+"""What a method written for one UE is given where weights are each UE's own: its calls compute for all at once.
 
 Inside `torch.func.vmap` a method sees one UE. What it asks of a step comes out here for all UEs of the chunk.
 """
@@ -34,7 +34,7 @@ class OwnCalculus(FlatCalculus):
         """Gradient by hand; one that is to be differentiated again by reverse mode."""
         if keep:
             return super().gradient(point, role, keep=True)
-        loss, direction = _Gradient.apply(self.chunk, self.number, role, self.ue, point)
+        loss, direction = _called(_Gradient, self.chunk, self.number, role, self.ue, point)
         return Gradient(point, loss, direction)
 
     def _batch(self, role: Role) -> Arrays:
@@ -47,16 +47,14 @@ def walked(
 ) -> tuple[Tensor, Tensor]:
     """Where steps lead from a start, and the loss there."""
     numbers, first = tuple(step.number for step in steps), steps[0]
-    found: tuple[Tensor, Tensor] = _Walk.apply(first.chunk, pace, numbers, first.ue, start, centre, drift)
+    found: tuple[Tensor, Tensor] = _called(_Walk, first.chunk, pace, numbers, first.ue, start, centre, drift)
     return found
 
 
-def learnt(
-    how: Learning, steps: Sequence[OwnCalculus], models: tuple[Tensor, Tensor], begun: tuple[Tensor, Tensor]
-) -> Tensor:
+def learnt(how: Learning, steps: Sequence[Any], models: tuple[Tensor, Tensor], begun: tuple[Tensor, Tensor]) -> Tensor:
     """The weights of a UE's mixture of two models [P], learnt on steps; see `mixing`."""
     numbers, first = tuple(step.number for step in steps), steps[0]
-    found: Tensor = _Learn.apply(first.chunk, how, numbers, first.ue, *models, *begun)
+    found: Tensor = _called(_Learn, first.chunk, how, numbers, first.ue, *models, *begun)
     return found
 
 
@@ -67,8 +65,12 @@ def together(steps: Sequence[Any]) -> bool:
 
 def said(chunk: OwnChunk, ue: Tensor, point: Tensor, inputs: Tensor) -> Tensor:
     """Outputs of a UE's model on inputs [n, ...]."""
-    found: Tensor = _Outputs.apply(chunk, ue, point, inputs)
+    found: Tensor = _called(_Outputs, chunk, ue, point, inputs)
     return found
+
+
+def _called(function: Any, *given: Any) -> Any:
+    return function.apply(*given)
 
 
 class _ForAll(torch.autograd.Function):
@@ -92,18 +94,11 @@ class _Gradient(_ForAll):
 class _Walk(_ForAll):
     @staticmethod
     def vmap(
-        info: Any,
-        in_dims: Any,
-        chunk: OwnChunk,
-        pace: Pace,
-        numbers: tuple[int, ...],
-        ue: Tensor,
-        start: Tensor,
-        centre: Tensor | None,
-        drift: Tensor | None,
+        info: Any, in_dims: Any, chunk: OwnChunk, pace: Pace, numbers: tuple[int, ...], ue: Tensor, *own: Tensor | None
     ) -> Any:
-        given = zip(in_dims[4:], (start, centre, drift), strict=True)
-        start, centre, drift = (None if own is None else _rows(info, dim, own) for dim, own in given)
+        given = zip(in_dims[4:], own, strict=True)
+        start, centre, drift = (None if each is None else _rows(info, dim, each) for dim, each in given)
+        assert start is not None
         return chunk.walk(pace, numbers, start, centre, drift), (0, 0)
 
 

@@ -119,7 +119,9 @@ def stack_of(steps: Sequence[Any]) -> Stack:
             different.append(step)
         numbers.append(len(different) - 1)
     stacked = {
-        role: Batch(*(torch.stack([getattr(s[role], part) for s in different]) for part in ("inputs", "targets", "weights")))
+        role: Batch(
+            *(torch.stack([getattr(s[role], part) for s in different]) for part in ("inputs", "targets", "weights"))
+        )
         for role in different[0]
     }
     counts = (stacked["support"].weights != 0).sum(2).cpu().numpy()

@@ -116,7 +116,7 @@ class OwnConvolution:
         weight = params[f"{self.name}.weight"]
         bias = params[f"{self.name}.bias"] if self.has_bias else [None] * len(rows)
         each = [self.geometry.outputs(*own) for own in zip(rows, weight, bias, strict=True)]
-        return (each[0].unsqueeze(0) if len(each) == 1 else torch.stack(each)), (rows, None)
+        return _stacked(each), (rows, None)
 
     def back(self, errors: Tensor, kept: tuple[Tensor, Tensor | None], params: Params) -> Tensor:
         """Errors at the inputs."""
@@ -125,8 +125,7 @@ class OwnConvolution:
         if patches is not None:
             return self._unpatched(errors, rows, weight)
         triples = zip(channels_last(errors), rows, weight, strict=True)
-        each = [self.geometry.gradients(*own, "rows") for own in triples]
-        return each[0].unsqueeze(0) if len(each) == 1 else torch.stack(each)
+        return _stacked([self.geometry.gradients(*own, "rows") for own in triples])
 
     def gradient(self, errors: Tensor, kept: tuple[Tensor, Tensor | None], into: Into) -> None:
         """By weight and bias."""
@@ -139,7 +138,7 @@ class OwnConvolution:
             into.adds_product(name, flat.mT, patches)
         elif name in into.moving:
             pairs = zip(errors, rows, into.params[name], strict=True)
-            into.adds(name, torch.stack([self.geometry.gradients(*own, "weight") for own in pairs]))
+            into.adds(name, _stacked([self.geometry.gradients(*own, "weight") for own in pairs]))
 
     def _by_patches(self, rows: Tensor) -> bool:
         return rows.is_cuda and self.geometry.groups == 1 and self.geometry.dilation == (1, 1)
@@ -149,7 +148,9 @@ class OwnConvolution:
         (down, right), (top, left) = self.geometry.stride, self.geometry.padding
         padded = F.pad(rows, (left, left, top, top)) if top or left else rows
         windows = padded.unfold(3, self.shape[2], down).unfold(4, self.shape[3], right)
-        patches = windows.permute(0, 1, 3, 4, 2, 5, 6).reshape(len(rows), -1, self.shape[1] * self.shape[2] * self.shape[3])
+        patches = windows.permute(0, 1, 3, 4, 2, 5, 6).reshape(
+            len(rows), -1, self.shape[1] * self.shape[2] * self.shape[3]
+        )
         weight = params[f"{self.name}.weight"].flatten(2).mT
         if self.has_bias:
             flat = torch.baddbmm(params[f"{self.name}.bias"].unsqueeze(1), patches, weight)
@@ -162,7 +163,7 @@ class OwnConvolution:
         """Errors of all patches, added up where these came from."""
         flat = channels_last(errors).permute(0, 1, 3, 4, 2).flatten(1, 3)
         patches = torch.bmm(weight.flatten(2).mT, flat.mT)  # [u, channels * window, n * places]
-        per_image = patches.unflatten(2, (rows.shape[1], -1)).transpose(1, 2).flatten(0, 1)
+        per_image = patches.view(*patches.shape[:2], rows.shape[1], -1).transpose(1, 2).flatten(0, 1)
         size, window = (rows.shape[3], rows.shape[4]), (self.shape[2], self.shape[3])
         sums = F.fold(per_image, size, window, padding=self.geometry.padding, stride=self.geometry.stride)
         return sums.view(rows.shape)
@@ -201,7 +202,8 @@ class OwnNorm:
         found = aten.native_group_norm_backward(
             straight, flat, mean, deviation, None, *self._sizes(flat), self.groups, [True, False, False]
         )
-        return found[0].view(even.shape)
+        at_rows: Tensor = found[0]
+        return at_rows.view(even.shape)
 
     def gradient(self, errors: Tensor, kept: tuple[Tensor, ...], into: Into) -> None:
         """By scale and shift."""
@@ -219,5 +221,12 @@ class OwnNorm:
 
 def channels_last(rows: Tensor) -> Tensor:
     """The same images [u, n, c, h, w], whose channels lie side by side."""
-    flat = rows.flatten(0, 1) if rows.is_contiguous() else rows.reshape(-1, *rows.shape[2:])
-    return flat.contiguous(memory_format=torch.channels_last).unflatten(0, rows.shape[:2])
+    _, count, channels, tall, wide = rows.shape
+    if channels == 1:  # either way is the same, and libraries would not see the one that is meant
+        return rows.contiguous().as_strided(rows.shape, (count * tall * wide, tall * wide, 1, wide, 1))
+    flat = rows.reshape(-1, channels, tall, wide).contiguous(memory_format=torch.channels_last)
+    return flat.view(rows.shape)
+
+
+def _stacked(each: list[Tensor]) -> Tensor:
+    return each[0].unsqueeze(0) if len(each) == 1 else torch.stack(each)

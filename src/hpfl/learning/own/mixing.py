@@ -23,7 +23,7 @@ class Learning:
 def learnt_weights(
     chunk: OwnChunk, how: Learning, numbers: Sequence[int], models: tuple[Tensor, Tensor], begun: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Weights [u, h] after the passes; `models` are the shared and the own [u, P], `begun` weights and whether learnt."""
+    """Weights [u, h] after the passes; `models`: the shared and the own [u, P]; `begun`: weights, whether learnt."""
     (shared, mine), (weights, learnt) = models, begun
     point, own = chunk.parts(shared), _some(chunk.parts(mine), how.names)
     far = {name: point[name] - own[name] for name in how.names}

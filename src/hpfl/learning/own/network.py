@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
-import torch
 from torch import Tensor, fx, nn
 
 from hpfl.learning.batches import Batch
 from hpfl.learning.chain.convolution import Convolution
 from hpfl.learning.chain.dense import Dense
-from hpfl.learning.chain.free import Elementwise, Free, MaxPool, Relu
+from hpfl.learning.chain.free import Free, MaxPool, Relu
 from hpfl.learning.chain.output import Output, output_of
-from hpfl.learning.chain.reading import NotAChainError, chain_layers, unlike_its_parameters
+from hpfl.learning.chain.reading import chain_layers, unlike_its_parameters
 from hpfl.learning.own.layers import Into, OwnConvolution, OwnDense, OwnLayer, OwnNorm, Params
 from hpfl.learning.task import Task
 
@@ -34,7 +33,7 @@ class OwnNetwork:
         except Exception:  # noqa: BLE001  tracing runs the user's code, which may object in any way; then it is none
             return None
         own = tuple(_pooled_first([_own(layer) for layer in layers]))
-        names = [name for layer in own if isinstance(layer, _OWN) for name in layer.names]
+        names = [name for layer in own if is_own(layer) for name in layer.names]
         if not names or unlike_its_parameters(task, names):
             return None
         return OwnNetwork(own, output_of(task.criterion, task.loss))
@@ -42,7 +41,7 @@ class OwnNetwork:
     @property
     def names(self) -> frozenset[str]:
         """Of all parameters."""
-        return frozenset(name for layer in self.layers if isinstance(layer, _OWN) for name in layer.names)
+        return frozenset(name for layer in self.layers if is_own(layer) for name in layer.names)
 
     @property
     def convolves(self) -> bool:
@@ -53,7 +52,7 @@ class OwnNetwork:
         """Outputs [u, n, ...] of inputs [u, n, ...]; what derivatives need goes to the tape."""
         rows = inputs
         for layer in self.layers:
-            rows, kept = layer.forward(rows, params) if isinstance(layer, _OWN) else layer.forward(rows)
+            rows, kept = forward(layer, rows, params)
             if tape is not None:
                 tape.append(kept)
         return rows
@@ -69,20 +68,32 @@ class OwnNetwork:
         lowest = self._lowest(into.moving)
         for place in range(len(self.layers) - 1, lowest - 1, -1):
             layer, kept = self.layers[place], tape[place]
-            if isinstance(layer, _OWN):
+            if is_own(layer):
                 below = layer.back(errors, kept, params) if place > lowest else errors
                 layer.gradient(errors, kept, into)
                 errors = below
             else:
-                errors = layer.pull(errors, kept)
+                free: Any = layer
+                errors = free.pull(errors, kept)
         return loss
 
     def _lowest(self, moving: frozenset[str]) -> int:
         """The first layer of which a parameter moves: no errors are wanted below it."""
         for place, layer in enumerate(self.layers):
-            if isinstance(layer, _OWN) and not moving.isdisjoint(layer.names):
+            if is_own(layer) and not moving.isdisjoint(layer.names):
                 return place
         return len(self.layers)
+
+
+def forward(layer: Any, rows: Tensor, params: Params) -> tuple[Tensor, Any]:
+    """Outputs of a layer, and what derivatives need."""
+    found: tuple[Tensor, Any] = layer.forward(rows, params) if is_own(layer) else layer.forward(rows)
+    return found
+
+
+def is_own(layer: OwnLayer | Free) -> TypeGuard[OwnLayer]:
+    """Whether a layer has weights."""
+    return isinstance(layer, _OWN)
 
 
 def _norm(part: nn.GroupNorm, name: str) -> OwnNorm:

@@ -95,8 +95,8 @@ class OwnEngine(GeneralEngine):
             loss = meta_loss if loss is None else loss
             return loss, meta_loss, said(chunk, ue, theta, inputs), said(chunk, ue, params, inputs)
 
-        data = (own, _numbers(len(own), own), tuple(array.unsqueeze(0) for array in arrays), test.inputs)
-        found = vmap(evaluated, in_dims=(None, 0, 0, 1, 0))(parameters, *data)
+        data: Any = (own, _numbers(len(own), own), tuple(array.unsqueeze(0) for array in arrays), test.inputs)
+        found: Any = vmap(evaluated, in_dims=(None, 0, 0, 1, 0))(parameters, *data)
         tests = (TestOutputs(out, test.targets, test.weights, self.task, self._losses_on(test)) for out in found[2:])
         return Tested(*found[:2], *tests)
 

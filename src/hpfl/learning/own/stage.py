@@ -1,4 +1,4 @@
-"""Many steps in a row from points of each UE's own: in place, and on a GPU as a recording of one step that is replayed."""
+"""Many steps in a row from points of each UE's own: in place, and on a GPU as replays of one recorded step."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -115,7 +115,6 @@ class Stages:
         self.known[key].take(walker)
         return self.known[key]
 
-
     def gradient(self, network: OwnNetwork, point: Params, batch: Batch) -> tuple[Tensor, Params]:
         """Losses and gradients at points, by a recording."""
         parts = (batch.inputs, batch.targets, batch.weights)
@@ -165,10 +164,10 @@ class Stage:
         for held, given in ((mine.inputs, batch.inputs), (mine.targets, batch.targets), (mine.weights, batch.weights)):
             held.copy_(given)
         if not self.has(pace, active):
-            held = [(kept, kept.clone()) for kept in (*own.point.values(), *own.speed.values())]
+            before = [(kept, kept.clone()) for kept in (*own.point.values(), *own.speed.values())]
             self.graphs[pace, active] = recorded(lambda: own.step(mine), self.pool)
-            for kept, before in held:
-                kept.copy_(before)
+            for kept, first in before:
+                kept.copy_(first)
         graph, loss = self.graphs[pace, active]
         graph.replay()
         return loss
