@@ -14,6 +14,7 @@ from hpfl.learning.general import Arrays, FlatCalculus
 from hpfl.learning.objective import Gradient, Role
 from hpfl.learning.own.chunk import OwnChunk, Pace
 from hpfl.learning.own.mixing import Learning, learnt_weights
+from hpfl.learning.own.pairs import Envelope, Mixing, enveloped, mixed
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,29 @@ def learnt(how: Learning, steps: Sequence[Any], models: tuple[Tensor, Tensor], b
     numbers, first = tuple(step.number for step in steps), steps[0]
     found: Tensor = _called(_Learn, first.chunk, how, numbers, first.ue, *models, *begun)
     return found
+
+
+def mixture(
+    how: Mixing, steps: Sequence[Any], models: tuple[Tensor, Tensor], share: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """A private model and a copy of the shared one after steps; see `pairs.mixed`."""
+    numbers, first = tuple(step.number for step in steps), steps[0]
+    found: tuple[Tensor, Tensor, Tensor, Tensor, Tensor] = _called(
+        _Mixed, first.chunk, how, numbers, first.ue, *models, share
+    )
+    return found
+
+
+def envelope(how: Envelope, steps: Sequence[Any], start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A personal and a local model after steps; see `pairs.enveloped`."""
+    numbers, first = tuple(step.number for step in steps), steps[0]
+    found: tuple[Tensor, Tensor, Tensor] = _called(_Enveloped, first.chunk, how, numbers, first.ue, start)
+    return found
+
+
+def paired(steps: Sequence[Any]) -> bool:
+    """The same, where pairs of models are computed in one piece; a GPU replays single steps instead."""
+    return together(steps) and steps[0].chunk.stages is None
 
 
 def together(steps: Sequence[Any]) -> bool:
@@ -109,6 +133,23 @@ class _Learn(_ForAll):
     ) -> Any:
         shared, mine, weights, known = (_rows(info, dim, each) for dim, each in zip(in_dims[4:], own, strict=True))
         return learnt_weights(chunk, how, numbers, (shared, mine), (weights, known)), 0
+
+
+class _Mixed(_ForAll):
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Any, chunk: OwnChunk, how: Mixing, numbers: tuple[int, ...], ue: Tensor, *own: Tensor
+    ) -> Any:
+        private, copy, share = (_rows(info, dim, each) for dim, each in zip(in_dims[4:], own, strict=True))
+        return mixed(chunk, how, numbers, (private, copy), share), (0,) * 5
+
+
+class _Enveloped(_ForAll):
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Any, chunk: OwnChunk, how: Envelope, numbers: tuple[int, ...], ue: Tensor, start: Tensor
+    ) -> Any:
+        return enveloped(chunk, how, numbers, _rows(info, in_dims[4], start)), (0,) * 3
 
 
 class _Outputs(_ForAll):

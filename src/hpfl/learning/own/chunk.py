@@ -61,6 +61,10 @@ class OwnChunk:
         """The network's parameters of a vector [u, P], apart from each other."""
         return {name: own.contiguous() for name, own in self._views(flat).items()}
 
+    def walking(self, start: Tensor) -> Params:
+        """The same, to be written over."""
+        return {name: own.clone(memory_format=torch.contiguous_format) for name, own in self._views(start).items()}
+
     def whole(self, params: Params, others: Tensor) -> Tensor:
         """One vector [u, P] of parameters; those that are not the network's come from another."""
         rest = self.spec.unflatten(others)
@@ -87,8 +91,7 @@ class OwnChunk:
         self, pace: Pace, numbers: Sequence[int], start: Tensor, centre: Tensor | None, drift: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Where steps lead from starts [u, P], and the losses [u] at the first; see `local_descent.Descent`."""
-        point = {name: own.clone(memory_format=torch.contiguous_format) for name, own in self._views(start).items()}
-        walker = Walker(self.network, pace, point, self._towards(pace, centre, drift))
+        walker = Walker(self.network, pace, self.walking(start), self._towards(pace, centre, drift))
         first = walker.run(self, numbers)
         return self.whole(walker.point, start), first
 
