@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.losses import Mass
+from hpfl.learning.shared import SharedRows, Table
 from hpfl.rng import Stream
 
 _LONGEST_GAP = 64  # UEs skipped rather than starting another draw, where they have few words each
@@ -72,6 +73,7 @@ class Samples:
     shards: ShardRows
     dtype: torch.dtype
     mass: Mass | None = None  # what samples count in a UE's mean; None: all alike
+    table: Table | None = None  # what a first layer makes of the rows, where UEs share them
 
     @staticmethod
     def on(
@@ -126,6 +128,10 @@ class Samples:
         """Samples `index` [u, n] of UEs, of which the first `counts` [u] count; the rest are padding."""
         own = np.minimum(self.shards.rows(ues, index), len(self.inputs) - 1)  # an empty shard may point past the end
         rows = torch.from_numpy(own).to(self.inputs.device)
+        if self.table is not None:
+            targets = self.targets[rows]
+            weights = sample_weights(targets, counts, self.mass).to(self.dtype)
+            return Batch(self.inputs[:0], targets, weights, shared=SharedRows(self.table, rows, counts))
         taken = self.inputs.index_select(0, rows.view(-1))  # several times faster than inputs[rows]
         inputs = self.as_numbers(taken).view(*rows.shape, *self.inputs.shape[1:])
         targets = self.targets[rows]
@@ -140,6 +146,7 @@ class Batch:
     targets: Tensor
     weights: Tensor
     gram: Tensor | None = None  # [u, n, n]: inner products of what a first dense layer sees of each UE, where kept
+    shared: SharedRows | None = None  # stands for the inputs, where UEs share them: these are empty then
 
     def select(self, ues: IntArray) -> "Batch":
         """Some UEs of the rectangle: a view where they lie side by side, a copy otherwise."""

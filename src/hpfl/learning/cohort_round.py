@@ -12,6 +12,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates
 from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.coding import UNCODED, Coding
+from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, shares_of
 from hpfl.learning.faults import NonFiniteUpdateError
@@ -114,15 +115,18 @@ class CohortRound:
             groups = request.groups[block]
             first, last = (int(groups.min()), int(groups.max()) + 1) if len(groups) else (0, 0)
             into = request.params.new_zeros(last - first, request.params.shape[-1])
+            deferred = Deferred()
             for at in self.batches.layout.chunks(request.ues[block], groups, limit):
-                self._add(block[at], drawn, into, first)
+                self._add(block[at], drawn, into, first, deferred)
+            deferred.finish(into)
             yield BlockSums(first, into)
 
-    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int) -> None:
+    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int, deferred: Deferred) -> None:
         """Compute a chunk of the request, for the rows of groups from `first` on."""
         request, answer = self.request, self.answer
         own = None if answer.per_ue is None else torch.empty_like(answer.per_ue[: len(at)])
-        sums = Sums.of(into, request.groups[at] - first, request.shares[at], own, clip=request.clip(at))
+        where = request.groups[at] - first
+        sums = Sums.of(into, where, request.shares[at], own, clip=request.clip(at), deferred=deferred)
         steps = self.batches.of_chunk(request.ues, at, drawn)
         kept, draws = self.kept.rows(at), request.draws(at)
         part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)

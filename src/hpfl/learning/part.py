@@ -9,6 +9,7 @@ from torch import Tensor
 from hpfl.arrays import IntArray
 from hpfl.learning.batches import Segments, ShardRows
 from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, Layout
+from hpfl.learning.shared import much_shared
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ def part_data(inputs: Tensor, targets: Tensor, shards: Segments | ShardRows, hel
     here[held] = True
     own = np.repeat(here, counts)
     start, length = np.asarray(shards.start)[own], np.asarray(shards.length)[own]
-    taken = _covered(start, length, len(inputs))
+    every = np.ones(len(inputs), dtype=np.int64)
+    taken = every if much_shared(sizes, len(inputs)) else _covered(start, length, len(inputs))
     before, first = np.cumsum(length) - length, np.zeros_like(sizes)
     first[held] = np.cumsum(sizes[held]) - sizes[held]
     place = torch.from_numpy(np.flatnonzero(taken))

@@ -1,6 +1,8 @@
 """A cohort's data where they are used: on a device, arranged in rectangles, packed once where the memory holds them."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,11 +15,19 @@ from hpfl.learning.blocks import BLOCK
 from hpfl.learning.faults import LearningError
 from hpfl.learning.packing import Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.room import Room
+from hpfl.learning.shared import Table, much_shared
 
 _USABLE = {"cpu": 0.75, "cuda": 0.5}  # share of the budget planned with; the rest is the allocator's and libraries'
 _STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
 
 Gram = Callable[[Batch], Tensor]
+
+
+class Tabling(Protocol):
+    """An engine that can make a table of rows that UEs share."""
+
+    def table(self, inputs: Tensor) -> Table: ...
+    def table_bytes(self, count: int, itemsize: int) -> int: ...
 
 
 class Placement:
@@ -51,6 +61,15 @@ class Placement:
             samples = test.on(self.samples.inputs.device, self.samples.dtype)
             need = samples.bytes_beyond(test.inputs, test.targets)
             self._tests = (test, samples) if self.room.set_aside(need, share=share) else None
+
+    def share(self, tabling: Tabling | None) -> None:
+        """Make a table of the rows, where whole shards are not packed and share them much, and memory can be set aside."""
+        samples = self.samples
+        if tabling is None or self._packs or not much_shared(samples.shards.sizes, len(samples.inputs)):
+            return
+        need = tabling.table_bytes(len(samples.inputs), samples.input_itemsize)
+        if self.room.set_aside(need, share=_STORE_SHARE):
+            self.samples = replace(samples, table=tabling.table(samples.as_numbers(samples.inputs)))
 
     def tests(self, test: TestData) -> Samples:
         """Test samples on the device."""

@@ -23,6 +23,7 @@ from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import OBJECTIVES, LocalTraining, MetaGradient, adapted
 from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal, Rehearsed
+from hpfl.learning.shared import Table
 from hpfl.learning.task import Task
 
 _CACHED_BYTES = 1_500_000  # of a layer's outputs in a chunk: what a core's own cache holds
@@ -96,6 +97,26 @@ class ChainEngine:
             rows = self.chain.entering(own)
             torch.bmm(rows, rows.mT, out=into)
         return product.add_(1) if self.gram_bias else product
+
+    def table(self, inputs: Tensor) -> Table:
+        """What the first dense layer makes of inputs [N, ...] that many UEs share."""
+        return Table.of(self.chain.entering(inputs.unsqueeze(0))[0], bias=bool(self.gram_bias))
+
+    def table_bytes(self, count: int, itemsize: int) -> int:
+        """Bytes of the table of so many inputs."""
+        out, into = self.chain.links[0].layer.outer_shape
+        return count * (count + into + out) * itemsize
+
+    @property
+    def shares(self) -> bool:
+        """Whether inputs enter a dense first layer as they are, so that a table of them can be made."""
+        return self.gram_bias is not None and all(isinstance(free, Flatten) for free in self.chain.first)
+
+    def look_up(self, start: Tensor, table: Table) -> None:
+        """Compute what the table knows at a start that all UEs share, before anybody needs it."""
+        if start.ndim == 1:
+            first = self._weights(start)[0]
+            table.outputs(first.weight, first.bias)
 
     @torch.no_grad()
     def updates(
