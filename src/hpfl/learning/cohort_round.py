@@ -22,6 +22,8 @@ from hpfl.learning.packing import Limit
 from hpfl.learning.sending import Sending
 from hpfl.rng import Streams
 
+_ROWS = 16
+
 
 @dataclass(frozen=True)
 class Request:
@@ -144,7 +146,7 @@ class CohortRound:
 def reported(request: Request, answer: Answer) -> CohortUpdates:
     """Group figures on the host; this is where the device is waited for."""
     total = answer.total
-    importance = torch.linalg.vector_norm(total, dim=1, dtype=torch.float64).square().cpu().numpy()
+    importance = _norms(total).square().cpu().numpy()
     wrong = np.flatnonzero(~np.isfinite(importance))
     if len(wrong):
         raise NonFiniteUpdateError(
@@ -157,6 +159,12 @@ def reported(request: Request, answer: Answer) -> CohortUpdates:
     noise = None if answer.variance is None else _noise(request, answer.variance)
     norms = None if answer.squared is None else np.sqrt(answer.squared.cpu().numpy())
     return CohortUpdates(total, importance, means[0], means[1], answer.per_ue, answer.kept, shares, noise, norms)
+
+
+def _norms(total: Tensor) -> Tensor:
+    """Norms of rows in float64: on a CPU some at a time, for which torch keeps numbers of float64 in the caches."""
+    parts = (total,) if total.is_cuda else torch.split(total, _ROWS)
+    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
 
 
 def _noise(request: Request, variance: Tensor) -> FloatArray:

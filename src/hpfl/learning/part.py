@@ -8,8 +8,10 @@ from torch import Tensor
 
 from hpfl.arrays import IntArray
 from hpfl.learning.batches import Segments, ShardRows
-from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, Layout
+from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, SHARED_PADDING, Layout
 from hpfl.learning.shared import much_shared
+
+_PADDINGS = (LITTLE_PADDING, MOST_PADDING, SHARED_PADDING)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def tried_ues(sizes: IntArray, batch_size: int | None) -> IntArray:
     Whoever has them beside its own makes the same chunks as the whole cohort, and so the same bits.
     """
     widths = [sizes] if batch_size is None else [sizes, np.minimum(sizes, batch_size)]
-    layouts = [Layout.of(width, padding) for width in widths for padding in (LITTLE_PADDING, MOST_PADDING)]
+    layouts = [Layout.of(width, padding) for width in widths for padding in _PADDINGS]
     found = [own[int(np.argmax(sizes[own]))] for layout in layouts for own in layout.members]
     return np.unique(np.array(found, dtype=np.int64))
 

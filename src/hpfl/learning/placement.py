@@ -13,7 +13,7 @@ from hpfl.learning.answers import TestData
 from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.blocks import BLOCK
 from hpfl.learning.faults import LearningError
-from hpfl.learning.packing import Layout, Store, gram_bytes, packed_bytes, whole_batch
+from hpfl.learning.packing import SHARED_PADDING, Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.room import Room
 from hpfl.learning.shared import Table, much_shared
 
@@ -70,6 +70,8 @@ class Placement:
         need = tabling.table_bytes(len(samples.inputs), samples.input_itemsize)
         if self.room.set_aside(need, share=_STORE_SHARE):
             self.samples = replace(samples, table=tabling.table(samples.as_numbers(samples.inputs)))
+            if samples.inputs.is_cuda:
+                self.whole = self.drawn = Layout.of(samples.shards.sizes, SHARED_PADDING)
 
     def tests(self, test: TestData) -> Samples:
         """Test samples on the device."""
