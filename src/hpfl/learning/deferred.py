@@ -54,7 +54,7 @@ class Deferred:
             rows = parts[0].rows.table.rows
             index = torch.cat([part.rows.index.reshape(-1) for part in parts])
             errors = torch.cat([part.errors.flatten(0, 1) for part in parts])
-            into = total[:, start:stop].unflatten(1, (errors.shape[1], rows.shape[1]))
+            into = total[:, start:stop].view(len(total), errors.shape[1], rows.shape[1])
             add = _add_in_pieces if total.is_cuda else _add_by_group
             add(rows, index, errors, into, _by_group(parts))
         self.parts.clear()
@@ -90,7 +90,7 @@ def _add_in_pieces(rows: Tensor, index: Tensor, errors: Tensor, into: Tensor, pl
         row[: len(own)] = own
     at_once = max(_GATHERED_BYTES // (filled.shape[1] * rows.shape[1] * rows.element_size()), 1)
     chosen, groups = torch.from_numpy(filled).to(rows.device), torch.tensor(list(places), device=rows.device)
-    for own, at in zip(torch.split(chosen, at_once), torch.split(groups, at_once), strict=True):
-        right = errors.index_select(0, own.view(-1)).view(-1, length, errors.shape[1])
-        left = rows.index_select(0, index.index_select(0, own.view(-1))).view(-1, length, rows.shape[1])
-        into[at] += torch.bmm(right.mT, left).unflatten(0, (-1, pieces)).sum(1)
+    for some, at in zip(torch.split(chosen, at_once), torch.split(groups, at_once), strict=True):
+        right = errors.index_select(0, some.view(-1)).view(-1, length, errors.shape[1])
+        left = rows.index_select(0, index.index_select(0, some.view(-1))).view(-1, length, rows.shape[1])
+        into[at] += torch.bmm(right.mT, left).view(len(some), pieces, *into.shape[1:]).sum(1)

@@ -63,7 +63,7 @@ class Placement:
             self._tests = (test, samples) if self.room.set_aside(need, share=share) else None
 
     def share(self, tabling: Tabling | None) -> None:
-        """Make a table of the rows, where whole shards are not packed and share them much, and memory can be set aside."""
+        """Make a table of the rows that UEs share, where their shards are not packed and memory can be set aside."""
         samples = self.samples
         if tabling is None or self._packs or not much_shared(samples.shards.sizes, len(samples.inputs)):
             return

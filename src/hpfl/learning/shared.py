@@ -21,12 +21,11 @@ def much_shared(sizes: IntArray, num_rows: int) -> bool:
 
 @dataclass
 class _Outputs:
-    """Outputs of all rows at one layer's weights, and those they were computed with."""
+    """Outputs of all rows at one layer's weights, and those they were computed with, which are held."""
 
-    weight: Tensor | None = None
-    bias: Tensor | None = None
-    version: int = -1
     rows: Tensor | None = None
+    made_with: tuple[Tensor | None, ...] = ()
+    stamps: tuple[tuple[int, int] | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,16 @@ class Table:
 
     def outputs(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`x W^T + b` of all rows, kept while the weights stay what they are."""
-        known = self.known
-        same = known.weight is not None and known.weight.data_ptr() == weight.data_ptr()
-        if known.rows is None or not same or known.version != weight._version or (bias is None) != (known.bias is None):
+        known, stamps = self.known, (_stamp(weight), _stamp(bias))
+        if known.rows is None or known.stamps != stamps:
             known.rows = torch.nn.functional.linear(self.rows, weight, bias)
-            known.weight, known.bias, known.version = weight, bias, weight._version  # held, so that its place stays its
+            known.made_with, known.stamps = (weight, bias), stamps
         return known.rows
+
+
+def _stamp(own: Tensor | None) -> tuple[int, int] | None:
+    """Where a tensor lies and how often it was written to: another one cannot have both while it is held."""
+    return None if own is None else (own.data_ptr(), own._version)
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,7 +93,8 @@ class ChainCalculus:
             known = self._known(rows) if number == 0 else None
             rows, passage = link.forward(rows, self._at(number, point), known)
             tape.passages.append(passage)
-        return rows.to(tape.batch.weights.dtype)  # a loss of few digits would help nobody
+        outputs: Tensor = rows.to(tape.batch.weights.dtype)
+        return outputs  # a loss of few digits would help nobody
 
     def _first(self, batch: Batch) -> Any:
         """The inputs of the first layer with weights: the same tensor each time, so that terms over them merge."""

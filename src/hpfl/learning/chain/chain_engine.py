@@ -192,7 +192,7 @@ class ChainEngine:
             return None
         if not torch.allclose(outputs[0], self.task.module(example), rtol=1e-3, atol=1e-4):
             return None
-        return max([outputs[0, 0].numel(), *(passage.rows[0, 0].numel() for passage in tape.passages[1:])])
+        return max([outputs[0, 0].numel(), *(int(passage.rows[0, 0].numel()) for passage in tape.passages[1:])])
 
 
 def _remembering(link: Link, first: bool) -> Link:
