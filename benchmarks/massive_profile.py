@@ -39,7 +39,11 @@ def table(profile, key, count):
     pstats.Stats(profile, stream=out).sort_stats(key).print_stats(count)
     for line in out.getvalue().splitlines():
         fields = line.split()
-        if len(fields) >= 6 and fields[1].replace(".", "").isdigit() and float(fields[3 if key == "cumulative" else 1]) > 0.004:
+        if (
+            len(fields) >= 6
+            and fields[1].replace(".", "").isdigit()
+            and float(fields[3 if key == "cumulative" else 1]) > 0.004
+        ):
             print(fields[0], fields[1], fields[3], " ".join(fields[5:]).split("/")[-1])
 
 
@@ -67,7 +71,15 @@ class Began(hpfl.Watcher):
 
 def on_round(record):
     times.append(synced())
-    said("round", len(times) - 1, f"{times[-1] - times[-2]:.3f} s", "aggregated", record.num_aggregated, "planning", round(record.planning_s, 3))
+    said(
+        "round",
+        len(times) - 1,
+        f"{times[-1] - times[-2]:.3f} s",
+        "aggregated",
+        record.num_aggregated,
+        "planning",
+        round(record.planning_s, 3),
+    )
     n = len(times) - 1
     if n == ROUNDS - 3:
         host.enable()
@@ -83,11 +95,20 @@ run_experiment(config, hooks=Hooks(on_round=on_round, warn=lambda text: None), w
 said("done")
 if gpu is not None:
     gpu.__exit__(None, None, None)
-print("rounds", np.round(np.diff(times), 3).tolist(), "median of all but first", float(np.median(np.diff(times)[1 : max(ROUNDS - 3, 2)])))
+print(
+    "rounds",
+    np.round(np.diff(times), 3).tolist(),
+    "median of all but first",
+    float(np.median(np.diff(times)[1 : max(ROUNDS - 3, 2)])),
+)
 if GPU:
     print("peak GPU GB", torch.cuda.max_memory_allocated() / 1e9)
-print("== set-up");  table(setup, "tottime", 14); table(setup, "cumulative", 45)
-print("== two rounds"); table(host, "tottime", 32); table(host, "cumulative", 36)
+print("== set-up")
+table(setup, "tottime", 14)
+table(setup, "cumulative", 45)
+print("== two rounds")
+table(host, "tottime", 32)
+table(host, "cumulative", 36)
 if gpu is not None:
     print("== GPU, last round and evaluation")
     print(gpu.key_averages().table(sort_by="cuda_time_total", row_limit=14, max_name_column_width=60)[-5500:])

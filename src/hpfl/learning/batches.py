@@ -57,6 +57,17 @@ class ShardRows:
         first = ends[offsets[:-1]]
         return ShardRows(first, ends[offsets[1:]] - first, ends[:-1], np.asarray(shards.start, dtype=np.int64))
 
+    def every_row(self) -> NDArray[np.int32]:
+        """The arranged row of every sample that is here, segment after segment: of sample k of a UE at `first + k`."""
+        length = np.diff(np.append(self.before, self.num_samples))
+        step = (self.start - self.before).astype(np.int32)
+        return np.repeat(step, length) + np.arange(self.num_samples, dtype=np.int32)
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of the UEs that are here."""
+        return int(self.sizes.sum() if self.held is None else self.sizes[self.held].sum())
+
     def rows(self, ues: IntArray, index: IntArray) -> IntArray:
         """Arranged rows [u, n] of samples `index` [u, n] of UEs [u]."""
         place = self.first[ues][:, None] + index
@@ -128,14 +139,17 @@ class Samples:
         """Samples `index` [u, n] of UEs, of which the first `counts` [u] count; the rest are padding."""
         own = np.minimum(self.shards.rows(ues, index), len(self.inputs) - 1)  # an empty shard may point past the end
         rows = torch.from_numpy(own).to(self.inputs.device)
-        if self.table is not None:
-            targets = self.targets[rows]
-            weights = sample_weights(targets, counts, self.mass).to(self.dtype)
-            return Batch(self.inputs[:0], targets, weights, shared=SharedRows(self.table, rows, counts))
         taken = self.inputs.index_select(0, rows.view(-1))  # several times faster than inputs[rows]
         inputs = self.as_numbers(taken).view(*rows.shape, *self.inputs.shape[1:])
         targets = self.targets[rows]
         return Batch(inputs, targets, sample_weights(targets, counts, self.mass).to(self.dtype))
+
+    def looked_up(self, table: Table, ues: IntArray, width: int) -> "Batch":
+        """The whole shards of some UEs, padded to one width, as rows of a table."""
+        counts = self.shards.sizes[ues]
+        shared = table.take(ues, counts, width)
+        targets = self.targets[shared.index]
+        return Batch(self.inputs[:0], targets, sample_weights(targets, counts, self.mass).to(self.dtype), shared=shared)
 
 
 @dataclass(frozen=True)

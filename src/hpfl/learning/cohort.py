@@ -35,6 +35,7 @@ from hpfl.learning.placement import Placement, converted, per_ue_bytes, refuse_e
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.room import Trial
 from hpfl.learning.sending import Sending
+from hpfl.learning.shared import SHARED_CHUNKS
 from hpfl.learning.task import Task
 from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.rng import Streams
@@ -271,7 +272,8 @@ class Cohort:
             samples, room = self.engine.preferred_samples, self.data.room.beside(beside)
             if samples is None:
                 return room.fits(kind, bucket, trial)
-            return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples)
+            shared = 1 if self.data.samples.table is None else SHARED_CHUNKS
+            return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples * shared)
 
         return limit
 

@@ -97,6 +97,8 @@ class Store:
 
 def whole_batch(samples: Samples, ues: IntArray, width: int) -> Batch:
     """The whole shards of some UEs, padded to one width."""
+    if samples.table is not None:
+        return samples.looked_up(samples.table, ues, width)
     counts = samples.shards.sizes[ues]
     return samples.batch(ues, whole_index(counts, width), counts)
 

@@ -26,8 +26,8 @@ Gram = Callable[[Batch], Tensor]
 class Tabling(Protocol):
     """An engine that can make a table of rows that UEs share."""
 
-    def table(self, inputs: Tensor) -> Table: ...
-    def table_bytes(self, count: int, itemsize: int) -> int: ...
+    def table(self, samples: Samples) -> Table: ...
+    def table_bytes(self, samples: Samples) -> int: ...
 
 
 class Placement:
@@ -67,9 +67,8 @@ class Placement:
         samples = self.samples
         if tabling is None or self._packs or not much_shared(samples.shards.sizes, len(samples.inputs)):
             return
-        need = tabling.table_bytes(len(samples.inputs), samples.input_itemsize)
-        if self.room.set_aside(need, share=_STORE_SHARE):
-            self.samples = replace(samples, table=tabling.table(samples.as_numbers(samples.inputs)))
+        if self.room.set_aside(tabling.table_bytes(samples), share=_STORE_SHARE):
+            self.samples = replace(samples, table=tabling.table(samples))
             if samples.inputs.is_cuda:
                 self.whole = self.drawn = Layout.of(samples.shards.sizes, SHARED_PADDING)
 

@@ -6,11 +6,16 @@ one for each sample, and inner products of a UE's inputs are entries of one tabl
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hpfl.arrays import IntArray
 
+SHARED_CHUNKS = (
+    4  # times the samples of other chunks: there is less to do for each, and what launches it costs the same
+)
 LEAST_SHARED = 8  # samples of all UEs for each row there is: fewer gain little
 
 
@@ -34,13 +39,23 @@ class Table:
 
     rows: Tensor
     products: Tensor
+    first: Tensor  # per UE: place of its first sample in `places`
+    places: Tensor  # per sample of any UE, UE after UE: its row
     known: _Outputs = field(default_factory=_Outputs)
 
     @staticmethod
-    def of(rows: Tensor, *, bias: bool) -> "Table":
-        """The table of these rows."""
+    def of(rows: Tensor, first: IntArray, places: NDArray[np.int32], *, bias: bool) -> "Table":
+        """The table of these rows, for UEs whose samples are these."""
         products = rows @ rows.mT
-        return Table(rows, products.add_(1) if bias else products)
+        where = (torch.from_numpy(own).to(rows.device) for own in (first, places))
+        return Table(rows, products.add_(1) if bias else products, *where)
+
+    def take(self, ues: IntArray, counts: IntArray, width: int) -> "SharedRows":
+        """The samples of UEs, padded to one width by their first."""
+        own, sample = torch.from_numpy(ues).to(self.rows.device), torch.arange(width, device=self.rows.device)
+        real = sample < torch.from_numpy(counts).to(self.rows.device)[:, None]
+        index = self.places[self.first[own][:, None] + torch.where(real, sample, 0)]
+        return SharedRows(self, index.long(), counts)
 
     def outputs(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`x W^T + b` of all rows, kept while the weights stay what they are."""

@@ -98,14 +98,16 @@ class ChainEngine:
             torch.bmm(rows, rows.mT, out=into)
         return product.add_(1) if self.gram_bias else product
 
-    def table(self, inputs: Tensor) -> Table:
+    def table(self, samples: Samples) -> Table:
         """What the first dense layer makes of inputs [N, ...] that many UEs share."""
-        return Table.of(self.chain.entering(inputs.unsqueeze(0))[0], bias=bool(self.gram_bias))
+        rows = self.chain.entering(samples.as_numbers(samples.inputs).unsqueeze(0))[0]
+        return Table.of(rows, samples.shards.first, samples.shards.every_row(), bias=bool(self.gram_bias))
 
-    def table_bytes(self, count: int, itemsize: int) -> int:
-        """Bytes of the table of so many inputs."""
-        out, into = self.chain.links[0].layer.outer_shape
-        return count * (count + into + out) * itemsize
+    def table_bytes(self, samples: Samples) -> int:
+        """Bytes of their table."""
+        (out, into), count = self.chain.links[0].layer.outer_shape, len(samples.inputs)
+        places = 4 * int(samples.shards.sizes.sum()) + 8 * len(samples.shards.sizes)
+        return count * (count + into + out) * samples.input_itemsize + places
 
     @property
     def shares(self) -> bool:
