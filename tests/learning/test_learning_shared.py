@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from hpfl.clusters.sharing import stretches
 from hpfl.learning import Cohort, LocalTraining, TestData, make_task
 from hpfl.learning.coding import Coding
 from hpfl.learning.cohort_round import Request
@@ -79,25 +80,39 @@ def test_rows_of_ues_and_clipped_updates_by_a_table_are_those_without(how: dict[
         np.testing.assert_allclose(one.norms, two.norms, rtol=1e-9)
 
 
-def test_parts_of_ues_that_share_samples_give_the_bits_of_the_whole() -> None:
-    training, model = LocalTraining(inner_lr=0.3, outer_lr=0.1), start().float()
-    options: dict[str, Any] = {"dtype": torch.float32, "inputs": INPUTS.float()}
-    whole, ues = cohort(0.6 * TIGHT, training, **options), np.random.default_rng(2).permutation(UES)[:300]
+@pytest.mark.parametrize("task", [DEEP, PLAIN])
+def test_ues_that_share_samples_give_the_bits_of_the_whole_on_any_number_of_workers(task: Any) -> None:
+    training, model = LocalTraining(inner_lr=0.3, outer_lr=0.1), start(task).float()
+    options: dict[str, Any] = {"dtype": torch.float32, "inputs": INPUTS.float(), "block_ues": 16}
+    whole, ues = cohort(0.6 * TIGHT, training, task, **options), np.random.default_rng(2).permutation(UES)[:300]
     assert whole.data.samples.table is not None
     kind: dict[str, Any] = {"num_groups": 8, "streams": Streams(3), "key": 1}
     request = Request.of(model, ues, ues // 57, weights=None, **kind)
     expected = whole.updates(model, ues=ues, groups=ues // 57, **kind)
-    total = torch.zeros_like(expected.update)
-    for first, end in ((0, 128), (128, 192), (192, UES)):
-        held = np.union1d(np.arange(first, end), tried_ues(SIZES, None))
-        part = part_data(INPUTS.float(), TARGETS, SHARDS, held)
-        own = cohort(0.6 * TIGHT, training, **options | vars(part))
-        assert own.data.samples.table is not None
-        at = np.flatnonzero((ues >= first) & (ues < end))
-        mine = replace(request, ues=ues[at], groups=request.groups[at], shares=request.shares[at])
-        for row, rows in own.part_updates(mine, None, keep_per_ue=False, all_asked=len(ues))[0]:
-            total[row : row + len(rows)] += rows
-    assert torch.equal(expected.update, total)
+    for workers in (1, 2, 4, 8):
+        total, losses = torch.zeros_like(expected.update), torch.zeros(2, len(ues))
+        for stretch in stretches(SIZES, 16, workers):
+            held = np.union1d(np.arange(stretch.first, stretch.end), tried_ues(SIZES, None))
+            part = part_data(INPUTS.float(), TARGETS, SHARDS, held)
+            own = cohort(0.6 * TIGHT, training, task, **options | vars(part))
+            assert own.data.samples.table is not None
+            at = stretch.places(ues)
+            mine = replace(request, ues=ues[at], groups=request.groups[at], shares=request.shares[at])
+            sums, answer = own.part_updates(mine, None, keep_per_ue=False, all_asked=len(ues))
+            for row, rows in sums:
+                total[row : row + len(rows)] += rows
+            losses[:, at] = answer.losses
+        assert torch.equal(expected.update, total)
+        meta = np.bincount(request.groups, weights=losses[1].double().numpy() * request.shares, minlength=8)
+        np.testing.assert_array_equal(meta, expected.meta_loss)
+
+
+def test_a_table_in_float32_is_as_near_as_that_allows() -> None:
+    training, options = LocalTraining(inner_lr=0.3, outer_lr=0.1), {"dtype": torch.float32, "inputs": INPUTS.float()}
+    table, store = cohort(0.6 * TIGHT, training, **options), cohort(4.0, training, **options)
+    assert table.data.samples.table is not None
+    one, two = (own.updates(start().float(), **asked(np.arange(UES))).update for own in (table, store))
+    assert torch.linalg.vector_norm(one - two) <= 1e-6 * torch.linalg.vector_norm(two)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 5))

@@ -60,8 +60,9 @@ class ShardRows:
     def every_row(self) -> NDArray[np.int32]:
         """The arranged row of every sample that is here, segment after segment: of sample k of a UE at `first + k`."""
         length = np.diff(np.append(self.before, self.num_samples))
-        step = (self.start - self.before).astype(np.int32)
-        return np.repeat(step, length) + np.arange(self.num_samples, dtype=np.int32)
+        row: NDArray[np.int32] = np.repeat((self.start - self.before).astype(np.int32), length)
+        row += np.arange(self.num_samples, dtype=np.int32)
+        return row
 
     @property
     def num_samples(self) -> int:

@@ -47,8 +47,8 @@ class Table:
     def of(rows: Tensor, first: IntArray, places: NDArray[np.int32], *, bias: bool) -> "Table":
         """The table of these rows, for UEs whose samples are these."""
         products = rows @ rows.mT
-        where = (torch.from_numpy(own).to(rows.device) for own in (first, places))
-        return Table(rows, products.add_(1) if bias else products, *where)
+        at, own = (torch.from_numpy(given).to(rows.device) for given in (first, places))
+        return Table(rows, products.add_(1) if bias else products, at, own)
 
     def take(self, ues: IntArray, counts: IntArray, width: int) -> "SharedRows":
         """The samples of UEs, padded to one width by their first."""
