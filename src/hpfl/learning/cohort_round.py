@@ -13,6 +13,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates
 from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.coding import UNCODED, Coding
+from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Losses, Sums, shares_of
 from hpfl.learning.faults import NonFiniteUpdateError
@@ -22,6 +23,8 @@ from hpfl.learning.packing import Limit
 from hpfl.learning.sending import Sending
 from hpfl.learning.side_by_side import in_turn
 from hpfl.rng import Streams
+
+_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -120,8 +123,10 @@ class CohortRound:
             if self.engine.side_by_side and len(chunks) > 1:
                 self._add_side_by_side(chunks, drawn, into, first)
             else:
+                deferred = Deferred()
                 for at in chunks:
-                    self._add(at, drawn, into, first)
+                    self._add(at, drawn, into, first, deferred)
+                deferred.finish(into)
             yield BlockSums(first, into)
 
     def _add_side_by_side(self, chunks: list[IntArray], drawn: Drawn, into: Tensor, first: int) -> None:
@@ -141,11 +146,12 @@ class CohortRound:
         sums = replace(Sums.rows(own), clip=None if clip is None else torch.from_numpy(clip).to(own.device))
         return own, *self._computed(at, drawn, sums)
 
-    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int) -> None:
+    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int, deferred: Deferred) -> None:
         """Compute a chunk of the request, for the rows of groups from `first` on."""
         request, answer = self.request, self.answer
         own = None if answer.per_ue is None else torch.empty_like(answer.per_ue[: len(at)])
-        sums = Sums.of(into, request.groups[at] - first, request.shares[at], own, clip=request.clip(at))
+        where = request.groups[at] - first
+        sums = Sums.of(into, where, request.shares[at], own, clip=request.clip(at), deferred=deferred)
         self._write(at, *self._computed(at, drawn, sums), own)
 
     def _computed(self, at: IntArray, drawn: Drawn, sums: Sums) -> tuple[Losses, Kept]:
@@ -172,7 +178,7 @@ class CohortRound:
 def reported(request: Request, answer: Answer) -> CohortUpdates:
     """Group figures on the host; this is where the device is waited for."""
     total = answer.total
-    importance = torch.linalg.vector_norm(total, dim=1, dtype=torch.float64).square().cpu().numpy()
+    importance = _norms(total).square().cpu().numpy()
     wrong = np.flatnonzero(~np.isfinite(importance))
     if len(wrong):
         raise NonFiniteUpdateError(
@@ -185,6 +191,12 @@ def reported(request: Request, answer: Answer) -> CohortUpdates:
     noise = None if answer.variance is None else _noise(request, answer.variance)
     norms = None if answer.squared is None else np.sqrt(answer.squared.cpu().numpy())
     return CohortUpdates(total, importance, means[0], means[1], answer.per_ue, answer.kept, shares, noise, norms)
+
+
+def _norms(total: Tensor) -> Tensor:
+    """Norms of rows in float64: on a CPU some at a time, for which torch keeps numbers of float64 in the caches."""
+    parts = (total,) if total.is_cuda else torch.split(total, _ROWS)
+    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
 
 
 def _noise(request: Request, variance: Tensor) -> FloatArray:

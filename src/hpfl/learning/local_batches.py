@@ -42,7 +42,7 @@ class Stack(Sequence[dict[str, Batch]]):
     def __getitem__(self, step: Any) -> Any:
         """A step by role."""
         place = self.numbers[step]
-        return {r: Batch(b.inputs[place], b.targets[place], b.weights[place]) for r, b in self.batches.items()}
+        return {role: own.each(lambda part: part[place]) for role, own in self.batches.items()}
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,7 @@ class LocalBatches:
         """The same as one stack, UEs that take more steps before those that take fewer."""
         own = ues[at]
         if drawn is None:
-            whole = self.data.whole_batch(own)
-            stack = {"support": Batch(whole.inputs[None], whole.targets[None], whole.weights[None])}
+            stack = {"support": self.data.whole_batch(own).each(lambda part: part[None])}
             return Stack(stack, self.data.samples.shards.sizes[own][None], [0] * self.training.whole_steps, None)
         width = self.data.drawn.widths[int(self.data.drawn.bucket_of[own[0]])]
         steps = [step for step in drawn if step.counts[at].any()]
@@ -120,8 +119,7 @@ class LocalBatches:
             index = np.stack([step.index[role][at[order], :width] for step in steps])
             flat = index.reshape(-1, width)
             batch = self.data.samples.batch(np.tile(own[order], len(steps)), flat, counts.reshape(-1))
-            parts = (part.view(*shape, *part.shape[1:]) for part in (batch.inputs, batch.targets, batch.weights))
-            found[role] = Batch(*parts)
+            found[role] = batch.each(lambda part: part.view(*shape, *part.shape[1:]))
         same = np.array_equal(order, np.arange(len(order)))
         return Stack(found, counts, list(range(len(steps))), None if same else order)
 

@@ -51,7 +51,7 @@ class OwnChunk:
     def batch(self, number: int, role: str = "support") -> Batch:
         """The batch of one step."""
         own = self.stacked.get(role, self.stacked["support"])
-        return Batch(own.inputs[number], own.targets[number], own.weights[number])
+        return own.each(lambda part: part[number])
 
     def active(self, number: int) -> int:
         """How many UEs, from the first on, take a step."""
@@ -123,7 +123,9 @@ def stack_of(steps: Sequence[Any]) -> Stack:
         numbers.append(len(different) - 1)
     stacked = {
         role: Batch(
-            *(torch.stack([getattr(s[role], part) for s in different]) for part in ("inputs", "targets", "weights"))
+            torch.stack([step[role].inputs for step in different]),
+            torch.stack([step[role].targets for step in different]),
+            torch.stack([step[role].weights for step in different]),
         )
         for role in different[0]
     }
@@ -132,8 +134,5 @@ def stack_of(steps: Sequence[Any]) -> Stack:
     if np.array_equal(order, np.arange(len(order))):
         return Stack(stacked, counts, numbers, None)
     place = torch.from_numpy(order).to(stacked["support"].inputs.device)
-    moved = {
-        role: Batch(*(part.index_select(1, place) for part in (own.inputs, own.targets, own.weights)))
-        for role, own in stacked.items()
-    }
+    moved = {role: own.each(lambda part: part.index_select(1, place)) for role, own in stacked.items()}
     return Stack(moved, counts[:, order], numbers, order)

@@ -122,7 +122,7 @@ class Stages:
         if key not in self.slopes:
             self.pool = self.pool or torch.cuda.graph_pool_handle()
             held, found = _like(point), _like(point)
-            mine = Batch(*(own.clone() for own in parts))
+            mine = batch.each(torch.clone)
             set_to(held, point)
             graph, loss = recorded(lambda: network.gradient(held, mine, Into(found, network.names)), self.pool)
             self.slopes[key] = (held, mine, found, graph, loss)
@@ -140,7 +140,7 @@ class Stage:
     def __init__(self, walker: Walker, batch: Batch, pool: Any) -> None:
         towards = None if walker.towards is None else _like(walker.towards)
         self.walker = Walker(walker.network, walker.pace, _like(walker.point), towards, _like(walker.speed))
-        self.batch = Batch(*(torch.empty_like(own) for own in (batch.inputs, batch.targets, batch.weights)))
+        self.batch = batch.each(torch.empty_like)
         self.pool, self.graphs = pool, dict[Hashable, tuple[Any, Tensor]]()
 
     def take(self, walker: Walker) -> None:
@@ -203,7 +203,7 @@ def first_ues(batch: Batch, count: int) -> Batch:
     """The batch of the first UEs alone."""
     if count == len(batch.inputs):
         return batch
-    return Batch(batch.inputs[:count], batch.targets[:count], batch.weights[:count])
+    return batch.each(lambda part: part[:count])
 
 
 def _first(params: Params, count: int) -> Params:
