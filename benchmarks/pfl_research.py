@@ -57,9 +57,7 @@ def our_rounds(rounds: int, device: str) -> list[float]:
             for _ in range(USERS)
         ]
 
-    data = hpfl.FederatedData(
-        train=drawn(SAMPLES), test=drawn(TESTS // USERS), edge_of_ue=[0] * USERS, num_classes=10
-    )
+    data = hpfl.FederatedData(train=drawn(SAMPLES), test=drawn(TESTS // USERS), edge_of_ue=[0] * USERS, num_classes=10)
     told = {
         "learning.outer_lr": 0.1,
         "learning.local_epochs": 1,
@@ -79,7 +77,9 @@ def our_rounds(rounds: int, device: str) -> list[float]:
 
     with tempfile.TemporaryDirectory() as folder:
         hooks = Hooks(on_round=note)
-        hpfl.run(config, data=data, model=simple_cnn, device=device, out=Path(folder) / "run", hooks=hooks, figures=False)
+        hpfl.run(
+            config, data=data, model=simple_cnn, device=device, out=Path(folder) / "run", hooks=hooks, figures=False
+        )
     return np.diff(ended).tolist()
 
 
