@@ -21,9 +21,8 @@ def space_of(settings: TuneSettings, cells: Sequence[Cell]) -> Space:
         taken = next((cell for cell in cells if key in cell.values), None)
         if taken is not None:
             raise ConfigError(f"{key} is varied by the study and searched in tune.space; wanted in one of them")
-        whole = isinstance(found, Range) and _is_whole(cells[0].config, key)
-        if whole and not all(float(end).is_integer() for end in _numbers(found)):
-            raise ConfigError(f"tune.space {key} is a whole number; it goes from {found.low:g} to {found.high:g}")
+        if isinstance(found, Range) and _is_whole(cells[0].config, key):
+            _refuse_parts(key, found)
     for key, found in space.items():
         for value in ends_of(key, found, cells[0].config):
             for cell in cells:
@@ -91,6 +90,11 @@ def _holds(found: Range | list[Any], value: Any) -> bool:
     if not isinstance(value, int | float) or isinstance(value, bool) or not found.low <= value <= found.high:
         return False
     return found.step is None or math.isclose((value - found.low) / found.step % 1, 0, abs_tol=1e-9)
+
+
+def _refuse_parts(key: str, found: Range) -> None:
+    if not all(float(end).is_integer() for end in _numbers(found)):
+        raise ConfigError(f"tune.space {key} is a whole number; it goes from {found.low:g} to {found.high:g}")
 
 
 def _numbers(found: Range) -> list[int | float]:

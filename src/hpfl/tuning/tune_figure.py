@@ -58,7 +58,6 @@ def _history(axes: "Axes", plan: TunePlan, searches: Sequence[Search]) -> None:
     axes.set_xlim(-0.5, last + 0.5)
     axes.set_xlabel("trial")
     style.whole_marks(axes.xaxis, 8)
-    axes.figure.draw_without_rendering()
     if len(searches) > 1:
         name_lines(axes, ends)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from hpfl import atomic
 from hpfl.config import ConfigError, preset_names, to_toml
 from hpfl.reporting.store import OutputError, writing
+from hpfl.sweeps.study_file import flat
 from hpfl.sweeps.sweep_folder import BASE, BasedStudy, open_study, other_than, study_text
 
 TUNE = "tune.toml"
@@ -61,6 +62,6 @@ def _other_search(wanted: BasedStudy, there: BasedStudy) -> str:
     ):
         if one != other:
             return f"holds another search: its {name} are others"
-    keys = {**theirs.tune, **mine.tune}
-    changed = next((key for key in keys if key not in _MAY_DIFFER and theirs.tune.get(key) != mine.tune.get(key)), "")
+    old, new = ({**study.tune, "space": flat(study.tune.get("space"))} for study in (theirs, mine))
+    changed = next((key for key in {**old, **new} if key not in _MAY_DIFFER and old.get(key) != new.get(key)), "")
     return f"holds another search: its tune.{changed} is another" if changed else ""

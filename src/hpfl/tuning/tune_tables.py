@@ -1,6 +1,6 @@
 """What a search comes to: a row per trial, a row per case with intervals, and whether one setting for all was fair."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from hpfl.reporting.intervals import Interval, arithmetic, geometric, paired_ratio
@@ -157,8 +157,9 @@ def _mean(objective: Objective, runs: Runs) -> TableCell:
 
 def _ratio(one: Runs, other: Runs) -> TableCell:
     """How many times more the other is, by seed; limits are counted as they stand."""
-    counts = [{seed: run.counted for seed, run in runs.items()} for runs in (one, other)]
-    found = paired_ratio(*counts)
+    before: dict[Hashable, float | None] = {seed: run.counted for seed, run in one.items()}
+    after: dict[Hashable, float | None] = {seed: run.counted for seed, run in other.items()}
+    found = paired_ratio(before, after)
     if found is None:
         return TableCell(words=UNKNOWN)
     ends = None if found.low is None or found.high is None else (found.low, found.high)
