@@ -54,7 +54,7 @@ class TuneSettings(BaseModel):
     """Give a trial up whose first seed is behind the median at a simulated second or round; auto: as counted."""
     prune_after: Annotated[float, Field(ge=0)] = 0.0
     """Seconds or rounds before which no trial is given up."""
-    prune_startup: Annotated[int, Field(ge=1)] = 5
+    prune_startup: Annotated[int, Field(ge=1)] = 4
     """Finished trials before any is given up."""
     fresh_seeds: Annotated[int, Field(ge=0)] | list[int] | None = None
     """Seeds that no trial has seen, on which the best and the configured values are run at last; none: as many."""

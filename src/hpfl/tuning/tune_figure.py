@@ -15,6 +15,7 @@ from hpfl.tuning.trials import DONE, PRUNED, Search
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 MOST_SLICES = 6
 """Keys that have a panel, the first of the space."""
@@ -37,7 +38,9 @@ def search_figure(plan: TunePlan, searches: Sequence[Search], path: Path) -> Pat
                 _importance(axes, plan, searches)
         counts = {len(search.trials) for search in searches}
         trials = f"{max(counts)} trials" + (" each" if len(searches) > 1 else "")
-        facts = f"{trials}, {len(plan.seeds)} seed{'s' * (len(plan.seeds) > 1)} a trial; line: best so far"
+        facts = (
+            f"{trials}, {len(plan.seeds)} seed{'s' * (len(plan.seeds) > 1)} a trial; line: best so far, large dot: best"
+        )
         given_up = sum(trial.state == PRUNED for search in searches for trial in search.trials)
         facts += f"; {given_up} given up on the way, not drawn" if given_up else ""
         style.headline(figure, f"{plan.objective.title[:1].upper()}{plan.objective.title[1:]}", facts)
@@ -78,6 +81,7 @@ def _slice(axes: "Axes", plan: TunePlan, searches: Sequence[Search], key: str) -
     elif found.log:
         axes.set_xscale("log")
         axes.set_xlim(found.low * 0.9, found.high * 1.1)
+        _plain_marks(axes.xaxis)
     _value_axis(axes, plan)
     axes.set_xlabel(key)
 
@@ -98,16 +102,21 @@ def _importance(axes: "Axes", plan: TunePlan, searches: Sequence[Search]) -> Non
 
 
 def _value_axis(axes: "Axes", plan: TunePlan) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
     unit = f" ({plan.objective.unit})" if plan.objective.unit else ""
     axes.set_ylabel(f"{plan.objective.name.replace('_', ' ')}{unit}")
     if plan.objective.target is not None:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        _plain_marks(axes.yaxis)
         axes.axhline(plan.objective.limit, color=style.MUTED, linewidth=0.7, linestyle=":")
+
+
+def _plain_marks(axis: "Axis") -> None:
+    """Marks of a logarithmic axis at 1, 2 and 5, as plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _finished(search: Search) -> tuple[list[int], list[float]]:
