@@ -130,7 +130,10 @@ class Board(Watcher):
             yield
         finally:
             writing.cancel()
-            write_status(out, self.text())
+            loop.run(self._write_last(out))  # in the loop as the others are: two writers would take each other's file
+
+    async def _write_last(self, out: Path) -> None:
+        write_status(out, self.text())
 
     async def keep_writing(self, out: Path) -> None:
         """Write the rows whenever they have changed, until cancelled."""

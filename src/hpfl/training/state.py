@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.learning.kept import AnyRows
 from hpfl.network.links import Links
 from hpfl.network.places import Places
 from hpfl.planning.broadcast import Downlink
@@ -45,7 +46,7 @@ class TrainState:
     joules: FloatArray
     memory: Memory = field(default_factory=dict)
     clock: ClockMemory = field(default_factory=dict)
-    kept: Mapping[str, torch.Tensor] = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
+    kept: Mapping[str, AnyRows] = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     cloud_rule: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     edge_rules: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     privacy: Spending = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
@@ -114,7 +115,7 @@ class Observation:
     num_lost: int = 0
     num_below: int = 0
     num_scaled: int = 0
-    kept: Mapping[str, torch.Tensor] | None = None
+    kept: Mapping[str, AnyRows] | None = None
     edge_rules: Memory | None = None
     downlink: Downlink | None = None
     under: IntArray | None = None
@@ -143,7 +144,7 @@ class Outcome:
     num_lost: int = 0
     num_below: int = 0
     phases: Phases | None = None
-    kept: Mapping[str, torch.Tensor] | None = None
+    kept: Mapping[str, AnyRows] | None = None
     edge_rules: Memory | None = None
 
 
