@@ -19,14 +19,14 @@ from hpfl.sweeps.sweeping import Cluster, Means
 from hpfl.tuning.plan import TunePlan, planned_search, usual_folder
 from hpfl.tuning.tune_folder import TUNE, home_of_search
 from hpfl.tuning.tune_page import PAGE
-from hpfl.tuning.tune_tables import verdict
+from hpfl.tuning.tune_tables import at_ends, verdict
 from hpfl.tuning.tuning import TuneResult, carry_out_search
 
 
 @reported
 def tune_command(  # noqa: PLR0917  every option is passed by name
     source: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="A study's TOML file with a table [tune].", show_default=False)
+        Path, typer.Argument(metavar="STUDY", help="A study's TOML file that says what to tune.", show_default=False)
     ],
     trials: Annotated[
         int | None, typer.Option(help="Trials of each case.", min=1, show_default="as in STUDY, else 20")
@@ -55,7 +55,7 @@ def tune_command(  # noqa: PLR0917  every option is passed by name
 ) -> None:
     """Search the best values of keys, for each case of a study by itself; leave trials, tables, a figure and a page.
 
-    STUDY is a sweep's file with a table [tune]; its grid, zip and cases are tuned one by one. This tunes the step
+    STUDY is a sweep's file that has a table tune; its grid, zip and cases are tuned one by one. This tunes the step
     size of each system, which tells whether a comparison at one step size was fair:
 
     \b
@@ -63,13 +63,11 @@ def tune_command(  # noqa: PLR0917  every option is passed by name
       seeds = 3
       targets = [0.8]
       grid.system = ["hpfl", "hfl", "fl"]
-      [tune]
-      objective = "seconds"      # or rounds, joules, bits, or a column: final_global_accuracy
-      limit = 20.0               # a run that never arrives counts as this, and ends there
-      trials = 16                # of each case; the first has the configured values
-      [tune.space]
-      learning.outer_lr = { low = 0.01, high = 1.0, log = true }
+      tune.limit = 20.0     # seconds: what a run counts as that never arrives
+      tune.trials = 16      # of each case; the first as it is configured
+      tune.space.learning.outer_lr = { low = 0.01, high = 1.0, log = true }
 
+    tune.objective is seconds, rounds, joules or bits to the target, or a column of results as final_global_accuracy.
     A list of values is a choice: planning.planner = ["joint", "fastest"]. Whole keys take whole numbers. A trial whose
     first seed is behind the median of those before it, at the same simulated second, is given up (tune.prune). The
     best and the configured values are run once more on fresh seeds, of which the table's intervals are.
@@ -117,8 +115,12 @@ def _report(result: TuneResult, plan: TunePlan, console: Console) -> None:
     for table in result.tables:
         screen.print(shown(table, width=screen.width))
     if result.tables:
-        told = verdict(plan, [search for search in result.searches if search.best is not None])
-        for line in (told, f"Best configurations in {plan.out / 'best'}, page in {plan.out / PAGE}"):
+        known = [search for search in result.searches if search.best is not None]
+        for line in (
+            verdict(plan, known),
+            at_ends(plan, known),
+            f"Best configurations in {plan.out / 'best'}, page in {plan.out / PAGE}",
+        ):
             if line:
                 console.print(line, soft_wrap=True, highlight=False, markup=False)
     again = shlex.join(["hpfl", "tune", str(plan.out / TUNE)])

@@ -41,7 +41,9 @@ def test_one_certificate_that_visits_without_end_locks_nobody_out(certificates):
         said = [nodes.loop.run(visited(one), 20) for one in crowd]
         assert said[:STREAMS_BY_NAME] == [None] * STREAMS_BY_NAME
         told = set(said[STREAMS_BY_NAME:])
-        assert told - {"Internal error from Core"} == {"crowded: 'ue-1' has 4 streams already"}  # a call that just ended
+        assert told - {"Internal error from Core"} == {
+            "crowded: 'ue-1' has 4 streams already"
+        }  # a call that just ended
         assert refused(nodes.edges[0].ues.hub) == {"crowded": 16}
         nodes.start_ue(0)
         nodes.play(2)

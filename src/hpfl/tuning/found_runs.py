@@ -29,20 +29,24 @@ class FoundRun:
 
 
 class FoundRuns:
-    """The runs in a folder that are over; `stale` names those that other code has made."""
+    """The runs in a folder that are over; `stale` names those that other code has made, which are to be run again.
 
-    def __init__(self, out: Path, objective: Objective, by: str) -> None:
-        self.out, self.objective, self.by = out, objective, by
+    With `keep_stale` they are taken as they are.
+    """
+
+    def __init__(self, out: Path, objective: Objective, by: str, *, keep_stale: bool = False) -> None:
+        self.out, self.objective, self.by, self.keep_stale = out, objective, by, keep_stale
         self.stale = set[str]()
         self._found: dict[str, FoundRun] = {}
 
     def of(self, part: StudyPart) -> FoundRun | None:
         """What came of it; None while it is to be run."""
         if part.name not in self._found:
-            content = done(part, self.out)
+            content, fresh = done(part, self.out, stale=True), done(part, self.out)
+            if content is not None and fresh is None:
+                self.stale.add(part.name)
+                content = content if self.keep_stale else None
             if content is None:
-                if done(part, self.out, stale=True) is not None:
-                    self.stale.add(part.name)
                 return None
             self._found[part.name] = self._read(part, content)
         return self._found[part.name]

@@ -7,6 +7,8 @@ from typing import Any
 from hpfl.reporting.targets import Row
 
 MOST_MOMENTS = 200
+FIRST = 3
+"""The evaluation with which runs begin to be compared: the first ones are luck."""
 
 Course = tuple[Sequence[float], Sequence[float]]
 """Moments, and the best value by each."""
@@ -25,11 +27,11 @@ def course_of(rows: Sequence[Row], *, by: str, metric: str, less: bool) -> Cours
 
 
 def median_course(courses: Sequence[Course], *, by: str, metric: str, less: bool, after: float) -> dict[str, Any]:
-    """What a run is to keep up with (see `hpfl.sweeps.run_ends`), from when on all had been evaluated."""
+    """What a run is to keep up with (see `hpfl.sweeps.run_ends`), from when on all had been evaluated three times."""
     known = [course for course in courses if course[0]]
     if not known:
         return {}
-    begin = max(after, *(moments[0] for moments, _ in known))
+    begin = max(after, *(moments[min(FIRST, len(moments)) - 1] for moments, _ in known))
     every = sorted({moment for moments, _ in known for moment in moments if moment >= begin} | {begin})
     every = every[:: -(-len(every) // MOST_MOMENTS)]
     levels = [statistics.median(_by(course, moment) for course in known) for moment in every]

@@ -53,7 +53,7 @@ class TuneSettings(BaseModel):
     prune: Literal["auto", "seconds", "rounds", "off"] = "auto"
     """Give a trial up whose first seed is behind the median at a simulated second or round; auto: as counted."""
     prune_after: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds or rounds before which no trial is given up."""
+    """Seconds or rounds before which no trial is given up; in no case before the third evaluation."""
     prune_startup: Annotated[int, Field(ge=1)] = 4
     """Finished trials before any is given up."""
     fresh_seeds: Annotated[int, Field(ge=0)] | list[int] | None = None

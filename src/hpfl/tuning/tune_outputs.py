@@ -18,7 +18,7 @@ from hpfl.tuning.space import with_values
 from hpfl.tuning.trials import Search
 from hpfl.tuning.tune_figure import search_figure
 from hpfl.tuning.tune_page import write_search_page
-from hpfl.tuning.tune_tables import search_tables, table_note, trial_rows, verdict
+from hpfl.tuning.tune_tables import at_ends, search_tables, table_note, trial_rows, verdict
 
 TRIALS, BEST, SEARCH = "trials", "best", "search"
 
@@ -36,7 +36,7 @@ def write_search(plan: TunePlan, searches: Sequence[Search], say: Callable[[str]
             return []
         _write_best(plan, told)
         made = search_tables(plan, searches)
-        note = " ".join(text for text in (verdict(plan, told), table_note(plan)) if text)
+        note = " ".join(text for text in (verdict(plan, told), at_ends(plan, told), table_note(plan)) if text)
         if "tables" in wanted:
             atomic.write_text(out / f"{TABLE}.md", markdown(made, note))
             atomic.write_text(out / f"{TABLE}.tex", latex(made, note))

@@ -16,7 +16,7 @@ from hpfl.sweeps.table_texts import html
 from hpfl.tuning.plan import TunePlan
 from hpfl.tuning.trials import Search
 from hpfl.tuning.tune_folder import TUNE
-from hpfl.tuning.tune_tables import table_note, verdict
+from hpfl.tuning.tune_tables import at_ends, table_note, verdict
 
 PAGE = "index.html"
 _LEFT_OUT = ("case", "why", "rounds", "best")
@@ -33,7 +33,7 @@ def write_search_page(
     """Write the page into the search's folder."""
     body = [
         _head(plan, searches),
-        f"<p><strong>{escape(verdict(plan, searches))}</strong></p>",
+        f"<p><strong>{escape(verdict(plan, searches))}</strong> {escape(at_ends(plan, searches))}</p>",
         *(html(table) for table in tables),
         f'<p class="muted">{escape(table_note(plan))}</p>',
         "" if figure is None else _figure(figure),

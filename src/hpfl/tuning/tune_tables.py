@@ -1,5 +1,6 @@
 """What a search comes to: a row per trial, a row per case with intervals, and whether one setting for all was fair."""
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,12 @@ from hpfl.tuning.asking import importances
 from hpfl.tuning.found_runs import FoundRun
 from hpfl.tuning.objective import Objective
 from hpfl.tuning.plan import TunePlan
+from hpfl.tuning.settings import Range
 from hpfl.tuning.trials import BEST, CONFIGURED, Search
 
 Runs = Mapping[int, FoundRun]
+END = 0.05
+"""Share of a range that is called its end."""
 
 
 def trial_rows(plan: TunePlan, searches: Sequence[Search]) -> list[dict[str, Any]]:
@@ -122,6 +126,26 @@ def verdict(plan: TunePlan, searches: Sequence[Search]) -> str:
     if orders[0] == orders[1]:
         return f"With {keys} as configured, cases stand in the order that they have when each is tuned: {ways[0]}."
     return f"With {keys} as configured, cases stand as {ways[0]}; when each is tuned, as {ways[1]}."
+
+
+def at_ends(plan: TunePlan, searches: Sequence[Search]) -> str:
+    """Which bests lie at the end of a range, beyond which there may be better; nothing where none does."""
+    told = []
+    for key, found in plan.space.items():
+        there = [
+            search.cell.short_label
+            for search in searches
+            if isinstance(found, Range) and search.best is not None and _is_end(found, search.best.params[key])
+        ]
+        if there:
+            what = f"of {', '.join(there)} " if len(searches) > 1 else ""
+            told.append(f"The best {key.rpartition('.')[2]} {what}lies at the end of its range; beyond may be better.")
+    return " ".join(told)
+
+
+def _is_end(found: Range, value: float) -> bool:
+    low, high, place = (math.log(each) if found.log else each for each in (found.low, found.high, value))
+    return not END < (place - low) / (high - low) < 1 - END
 
 
 def figure_of(value: float | None, objective: Objective) -> str:

@@ -32,10 +32,11 @@ class _Tuner:
 
     plan: TunePlan
     display: SweepDisplay
+    keep_stale: bool
     failed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.found = FoundRuns(self.plan.out, self.plan.objective, self.plan.by or "time_s")
+        self.found = FoundRuns(self.plan.out, self.plan.objective, self.plan.by or "time_s", keep_stale=self.keep_stale)
         self.book = Proposals(self.plan.out)
         self.searches: list[Search] = []
 
@@ -64,7 +65,7 @@ class _Tuner:
             count = len(self.found.stale)
             self.display.note(
                 f"{count} run{'s are' if count > 1 else ' is'} stale: made by another version of what computes them. "
-                "They are run again."
+                + ("They are taken as they are." if self.keep_stale else "They are run again.")
             )
 
 
@@ -75,7 +76,7 @@ def carry_out_search(
     engine = means.make()
     with alone(plan.out):
         claim_search(plan.out, plan.based)
-        tuner, left = _Tuner(plan=plan, display=display), Unfinished()
+        tuner, left = _Tuner(plan=plan, display=display, keep_stale=engine is None), Unfinished()
         if engine is None:
             tuner.more()
         else:
