@@ -9,7 +9,7 @@ from rich.console import Console
 
 from hpfl.cli_errors import leave, refuse, reported
 from hpfl.cli_options import AddressOption, FormatOption, StyleOption
-from hpfl.cli_sweep import failures, shown
+from hpfl.cli_results import failures, shown
 from hpfl.reporting.looks import drawn_as
 from hpfl.stopping import stopping_after_round
 from hpfl.sweeps.study_file import is_study

@@ -69,10 +69,12 @@ def test_a_run_whose_process_is_killed_goes_on_and_leaves_what_it_would_have(tmp
     written, course = tmp_path / "study.toml", Course()
     written.write_text(to_toml(with_overrides(hpfl.preset("quickstart"), SMALL)))
     jobs = [job("calm", written, ""), job("killed", written, str(tmp_path / "killed-once"))]
-    with cluster_of(2), RayEngine(2) as engine:
-        engine.run(jobs, course)
-        with pytest.raises(ClusterError, match=r"a run was asked 0.5 GPUs for; no node of the cluster has more than 0"):
-            engine.run([job("greedy", written, "", gpus=0.5)], course)
+    no_gpu = r"a run was asked 0.5 GPUs for; no node of the cluster has more than 0"
+    with cluster_of(2):
+        with RayEngine(2) as engine:
+            engine.run(jobs, course)
+            with pytest.raises(ClusterError, match=no_gpu):
+                engine.run([job("greedy", written, "", gpus=0.5)], course)
         with pytest.raises(ClusterError, match="--gpus is 2; the cluster has 0"), RayEngine(1, gpus=2):
             pass
         on_the_cluster = swept_by("ray", tmp_path / "ray")

@@ -164,6 +164,17 @@ def test_a_column_of_results_is_searched_for_more_of_it_and_values_that_came_twi
     assert len(list((tmp_path / "out" / "parts").rglob("*.json"))) == len({str(trial.params) for trial in trials}) <= 2
 
 
+def test_values_whose_runs_fail_are_a_failed_trial_and_the_search_goes_on(tmp_path):
+    tune = {"space": {"planning.planner": ["random", "failing_parts:failing"]}, "trials": 4, "fresh_seeds": 0}
+    _, result = search(small(tune=tune, grid={}, seeds=1), tmp_path / "out")
+    states = {trial.params["planning.planner"]: trial.state for trial in result.searches[0].trials}
+    assert states == {"random": "done", "failing_parts:failing": "failed"}
+    assert all("this planner never plans" in error for error in result.left.failed.values())
+    assert len(result.left.failed) == 1
+    failed = [trial for trial in result.searches[0].trials if trial.state == "failed"]
+    assert all("this planner never plans" in trial.why for trial in failed)
+
+
 def test_a_proposal_follows_from_what_is_known_and_from_its_address_alone():
     space = {"a.b": Range(low=0.01, high=1.0, log=True), "c.d": ["x", "y", [1, 2]], "e.f": Range(low=1, high=9)}
     known = [

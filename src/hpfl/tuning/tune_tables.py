@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hpfl.reporting.intervals import Interval, arithmetic, geometric, paired_ratio
@@ -123,9 +124,20 @@ def verdict(plan: TunePlan, searches: Sequence[Search]) -> str:
         orders.append(sorted(means, key=lambda name: plan.objective.score(means[name] or 0.0)))
     keys = ", ".join(_short(list(plan.space)))
     ways = [" < ".join(order) if plan.objective.less else " > ".join(order) for order in orders]
+    by_name = {search.cell.short_label: judged(plan, search, BEST) for search in searches}
+    open_ones = [f"{one} and {other}" for one, other in pairwise(orders[1]) if _open(by_name[one], by_name[other])]
+    but = f" The seeds do not tell {', nor '.join(open_ones)} apart when tuned." if open_ones else ""
     if orders[0] == orders[1]:
-        return f"With {keys} as configured, cases stand in the order that they have when each is tuned: {ways[0]}."
-    return f"With {keys} as configured, cases stand as {ways[0]}; when each is tuned, as {ways[1]}."
+        said = f"With {keys} as configured, cases stand in the order that they have when each is tuned: {ways[0]}."
+    else:
+        said = f"With {keys} as configured, cases stand as {ways[0]}; when each is tuned, as {ways[1]}."
+    return said + but
+
+
+def _open(one: Runs, other: Runs) -> bool:
+    """Whether the interval of the ratio does not say which is more."""
+    found = _ratio(one, other)
+    return found.ends is None or found.ends[0] <= 1 <= found.ends[1]
 
 
 def at_ends(plan: TunePlan, searches: Sequence[Search]) -> str:
