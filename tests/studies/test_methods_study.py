@@ -78,7 +78,7 @@ def test_tables_and_notes_say_who_wins_and_how_soon(tmp_path: Path) -> None:
     assert ditto["best_round"] == 5
     assert (ditto["worse_off"], full[2]["worse_off"]) == (0.0, None)
     ways = {row["method"]: row for row in made["targets"] if row["planner"] == "full"}
-    assert set(ways) == {"ditto", "fedavg"}
+    assert {name: row["reached"] for name, row in ways.items()} == {"ditto": 2, "fedavg": 2, "local": 0}
     assert ways["ditto"]["target"] == pytest.approx(0.805 - 0.1 / 9 - 0.01, abs=1e-3)
     assert [ways["ditto"][name] for name in ("seconds", "joules", "bits")] == [10.0, 2.5, 500.0]
     assert {row["step"] for row in made["choices"] if row["method"] == "ditto"} == {0.2}

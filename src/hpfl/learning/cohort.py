@@ -19,6 +19,7 @@ from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.cohort_round import Answer, BlockSums, CohortRound, Request, reported
+from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, try_one
 from hpfl.learning.evaluation import Evaluation
@@ -34,6 +35,7 @@ from hpfl.learning.placement import Placement, converted, per_ue_bytes, refuse_e
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.room import Trial
 from hpfl.learning.sending import Sending
+from hpfl.learning.shared import SHARED_CHUNKS
 from hpfl.learning.task import Task
 from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.rng import Streams
@@ -88,6 +90,7 @@ class Cohort:
         check_computes(products, self.device, lambda: try_one(self.engine, template, samples.one_ue(2)))
         whole = training.batch_size is None or test is not None
         self.data.reserve(whole=whole, gram=_gram(self.engine, training), test=test)
+        self.data.share(_tabling(self.engine, training, products))
         self.sending = Sending.of(self.task.spec, method, uplink, self.device)
         self.batches = LocalBatches(self.data, training, roles_of(method, training))
 
@@ -144,6 +147,7 @@ class Cohort:
         """The computation of a request out of one of `all_asked` UEs, and its chunks: a part has those of the whole."""
         self.pack()
         per_ue, coding, params = answer.per_ue is not None, request.coding, request.params
+        self._look_up(params)
         errors = 0 if rows.codec is None else rows.codec.shape[1]
         beside = self._beside(all_asked, keep_per_ue=per_ue, errors=errors)
         trial = self.update_trial(params, keep_per_ue=per_ue, coding=coding)
@@ -166,6 +170,7 @@ class Cohort:
         rows = self.sending.rows_of(kept, params, np.zeros(len(ues), dtype=np.int64))
         figures = params.new_full((len(columns_of(self.metrics)), len(ues)), torch.nan)
         self.data.pack()
+        self._look_up(params)
         there = np.flatnonzero(self.data.samples.shards.sizes[ues])
         trial, kind = self.evaluation_trial(params, samples, training), ("evaluate", training.inner_steps)
         with repeatable(self.products, self.device):
@@ -186,6 +191,11 @@ class Cohort:
         if self.training.batch_size is None:
             self.data.pack()
 
+    def _look_up(self, params: Tensor) -> None:
+        table = self.data.samples.table
+        if table is not None and isinstance(self.engine, ChainEngine):
+            self.engine.look_up(params, table)
+
     def update_trial(self, params: Tensor, *, keep_per_ue: bool, coding: Coding = UNCODED) -> Trial:
         """Computes the update of one UE for nobody: the largest of a bucket, with its first samples."""
 
@@ -193,7 +203,8 @@ class Cohort:
             start, steps = params[:1] if params.ndim == 2 else params, self.batches.of_largest(bucket)
             total, one = params.new_zeros(1, params.shape[-1]), np.zeros(1, dtype=np.int64)
             clip = None if coding.clip is None else np.ones(1)
-            sums = Sums.of(total, one, np.ones(1), torch.empty_like(total) if keep_per_ue else None, clip=clip)
+            per_ue = torch.empty_like(total) if keep_per_ue else None
+            sums = Sums.of(total, one, np.ones(1), per_ue, clip=clip, deferred=Deferred())
             kept, draws = self.sending.first_rows(start, one), Draws(Streams(0), 0, one, self.device)
             return self.sending.compute(self.engine, start, steps, sums, kept, draws, coding)
 
@@ -261,7 +272,8 @@ class Cohort:
             samples, room = self.engine.preferred_samples, self.data.room.beside(beside)
             if samples is None:
                 return room.fits(kind, bucket, trial)
-            return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples)
+            shared = 1 if self.data.samples.table is None else SHARED_CHUNKS
+            return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples * shared)
 
         return limit
 
@@ -274,6 +286,12 @@ def _engine_for(
     if chain is None:
         return GeneralEngine.choose(task, training, samples.one_ue(2), method), LITTLE_PADDING
     return chain, MOST_PADDING if samples.inputs.is_cuda and chain.dense else LITTLE_PADDING
+
+
+def _tabling(engine: Engine, training: LocalTraining, products: Products) -> ChainEngine | None:
+    """What makes a table of samples that UEs share, if it is used: in full batches, by full products."""
+    able = isinstance(engine, ChainEngine) and engine.shares and training.batch_size is None and products == "full"
+    return engine if able and isinstance(engine, ChainEngine) else None
 
 
 def _gram(engine: Engine, training: LocalTraining) -> Callable[[Batch], Tensor] | None:

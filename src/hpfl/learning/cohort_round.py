@@ -12,6 +12,7 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates
 from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.coding import UNCODED, Coding
+from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, Sums, shares_of
 from hpfl.learning.faults import NonFiniteUpdateError
@@ -20,6 +21,8 @@ from hpfl.learning.local_batches import Drawn, LocalBatches
 from hpfl.learning.packing import Limit
 from hpfl.learning.sending import Sending
 from hpfl.rng import Streams
+
+_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -114,15 +117,18 @@ class CohortRound:
             groups = request.groups[block]
             first, last = (int(groups.min()), int(groups.max()) + 1) if len(groups) else (0, 0)
             into = request.params.new_zeros(last - first, request.params.shape[-1])
+            deferred = Deferred()
             for at in self.batches.layout.chunks(request.ues[block], groups, limit):
-                self._add(block[at], drawn, into, first)
+                self._add(block[at], drawn, into, first, deferred)
+            deferred.finish(into)
             yield BlockSums(first, into)
 
-    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int) -> None:
+    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int, deferred: Deferred) -> None:
         """Compute a chunk of the request, for the rows of groups from `first` on."""
         request, answer = self.request, self.answer
         own = None if answer.per_ue is None else torch.empty_like(answer.per_ue[: len(at)])
-        sums = Sums.of(into, request.groups[at] - first, request.shares[at], own, clip=request.clip(at))
+        where = request.groups[at] - first
+        sums = Sums.of(into, where, request.shares[at], own, clip=request.clip(at), deferred=deferred)
         steps = self.batches.of_chunk(request.ues, at, drawn)
         kept, draws = self.kept.rows(at), request.draws(at)
         part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
@@ -140,7 +146,7 @@ class CohortRound:
 def reported(request: Request, answer: Answer) -> CohortUpdates:
     """Group figures on the host; this is where the device is waited for."""
     total = answer.total
-    importance = torch.linalg.vector_norm(total, dim=1, dtype=torch.float64).square().cpu().numpy()
+    importance = _norms(total).square().cpu().numpy()
     wrong = np.flatnonzero(~np.isfinite(importance))
     if len(wrong):
         raise NonFiniteUpdateError(
@@ -153,6 +159,12 @@ def reported(request: Request, answer: Answer) -> CohortUpdates:
     noise = None if answer.variance is None else _noise(request, answer.variance)
     norms = None if answer.squared is None else np.sqrt(answer.squared.cpu().numpy())
     return CohortUpdates(total, importance, means[0], means[1], answer.per_ue, answer.kept, shares, noise, norms)
+
+
+def _norms(total: Tensor) -> Tensor:
+    """Norms of rows in float64: on a CPU some at a time, for which torch keeps numbers of float64 in the caches."""
+    parts = (total,) if total.is_cuda else torch.split(total, _ROWS)
+    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
 
 
 def _noise(request: Request, variance: Tensor) -> FloatArray:

@@ -21,15 +21,12 @@ POINT = 0.01
 
 
 def tables(found: Sequence[Found]) -> Tables:
-    """`ranks` of methods, `accuracies` and ways to the `targets` by cell, `choices` of steps, and all `runs`.
-
-    `local` has no way: a round in which nobody sends is charged nothing.
-    """
+    """`ranks` of methods, `accuracies` and ways to the `targets` by cell, `choices` of steps, and all `runs`."""
     runs = _with_worse_off([_run(part) for part in found if part["labels"]["group"] == "judged"], found)
     means = bands(runs, (*CELL, "method"), FIGURES)
     ranked = [row for cell in _cells(means) for row in _ranked(where(means, **cell))]
     aims = {_key(cell): _target(means, cell) for cell in _cells(means)}
-    judged = [part for part in found if part["labels"]["group"] == "judged" and part["labels"]["method"] != ALONE]
+    judged = [part for part in found if part["labels"]["group"] == "judged"]
     known = [row for row in (_way(part, aims) for part in judged) if row["target"] is not None]
     return {
         "ranks": _ranks(ranked),

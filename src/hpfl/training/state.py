@@ -96,7 +96,8 @@ class Observation:
     `kept` and `edge_rules` are those of the state once the edges have computed (None: as in the state).
     Where a broadcast takes time, `downlink` is what is known of it and `under` the edge that each UE is under, -1
     where it is not there. `places` are for those who watch (None: not known). `releases` [N] counts the noisy sums
-    with each UE that edges made now (None: they are not noised).
+    with each UE that edges made now (None: they are not noised). `num_anew` UEs had nothing left of what they had kept
+    (None: nothing is kept, or it cannot be lost).
     """
 
     links: Links
@@ -121,6 +122,7 @@ class Observation:
     under: IntArray | None = None
     places: Places | None = None
     releases: IntArray | None = None
+    num_anew: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
