@@ -20,8 +20,8 @@ from hpfl.sweeps.sweep_folder import study_text
 from hpfl.sweeps.sweeping import Means
 from hpfl.tuning.asking import Known, importances, proposal
 from hpfl.tuning.plan import planned_search
-from hpfl.tuning.settings import Range
 from hpfl.tuning.space import configured_values, value_of
+from hpfl.tuning.tune_settings import Range
 from hpfl.tuning.tuning import carry_out_search
 
 pytest.importorskip("optuna", reason="the extra `tune` is not installed")

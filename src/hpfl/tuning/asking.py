@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpfl.config import ConfigError
-from hpfl.tuning.settings import Range
 from hpfl.tuning.space import Space, is_whole, rounded
+from hpfl.tuning.tune_settings import Range
 
 STARTUP = 5
 """Trials that are drawn at random before what they came to is gone by."""

@@ -9,8 +9,8 @@ from hpfl.reporting.store import OutputError, read_rounds
 from hpfl.reporting.targets import Row
 from hpfl.sweeps.parts import StudyPart, done
 from hpfl.sweeps.run_ends import fell_behind
-from hpfl.tuning.objective import Objective
-from hpfl.tuning.pruning import Course, course_of
+from hpfl.tuning.pruning import BestSoFar, course_of
+from hpfl.tuning.tune_objective import TuneObjective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class FoundRun:
     counted: float | None
     lost: str | None
     behind: bool
-    course: Course
+    course: BestSoFar
     rounds: int
     time_s: float
     wall_s: float
@@ -34,7 +34,7 @@ class FoundRuns:
     With `keep_stale` they are taken as they are.
     """
 
-    def __init__(self, out: Path, objective: Objective, by: str, *, keep_stale: bool = False) -> None:
+    def __init__(self, out: Path, objective: TuneObjective, by: str, *, keep_stale: bool = False) -> None:
         self.out, self.objective, self.by, self.keep_stale = out, objective, by, keep_stale
         self.stale = set[str]()
         self._found: dict[str, FoundRun] = {}

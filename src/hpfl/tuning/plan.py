@@ -10,10 +10,10 @@ from hpfl.sweeps.cells import Cell, cells_of
 from hpfl.sweeps.set_against import baselines
 from hpfl.sweeps.sweep_folder import BasedStudy
 from hpfl.tuning.asking import optuna
-from hpfl.tuning.objective import Objective, objective_of
-from hpfl.tuning.settings import TuneSettings, settings_of
 from hpfl.tuning.space import Space, space_of
 from hpfl.tuning.tune_folder import is_free
+from hpfl.tuning.tune_objective import TuneObjective, objective_of
+from hpfl.tuning.tune_settings import TuneSettings, settings_of
 
 _BY = {"seconds": "time_s", "rounds": "round", "off": ""}
 
@@ -26,7 +26,7 @@ class TunePlan:
     settings: TuneSettings
     cells: Sequence[Cell]
     space: Space
-    objective: Objective
+    objective: TuneObjective
     out: Path
 
     @property

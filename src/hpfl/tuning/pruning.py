@@ -10,11 +10,11 @@ MOST_MOMENTS = 200
 FIRST = 3
 """The evaluation with which runs begin to be compared: the first ones are luck."""
 
-Course = tuple[Sequence[float], Sequence[float]]
+BestSoFar = tuple[Sequence[float], Sequence[float]]
 """Moments, and the best value by each."""
 
 
-def course_of(rows: Sequence[Row], *, by: str, metric: str, less: bool) -> Course:
+def course_of(rows: Sequence[Row], *, by: str, metric: str, less: bool) -> BestSoFar:
     """The best value so far of a run, at each of its evaluations."""
     moments, best = list[float](), list[float]()
     for row in rows:
@@ -26,7 +26,7 @@ def course_of(rows: Sequence[Row], *, by: str, metric: str, less: bool) -> Cours
     return moments, best
 
 
-def median_course(courses: Sequence[Course], *, by: str, metric: str, less: bool, after: float) -> dict[str, Any]:
+def median_course(courses: Sequence[BestSoFar], *, by: str, metric: str, less: bool, after: float) -> dict[str, Any]:
     """What a run is to keep up with (see `hpfl.sweeps.run_ends`), from when on all had been evaluated three times."""
     known = [course for course in courses if course[0]]
     if not known:
@@ -38,7 +38,7 @@ def median_course(courses: Sequence[Course], *, by: str, metric: str, less: bool
     return {"by": by, "metric": metric, "less": less, "at": every, "level": levels}
 
 
-def _by(course: Course, moment: float) -> float:
+def _by(course: BestSoFar, moment: float) -> float:
     """The best value by a moment; a run that has ended keeps its own."""
     moments, best = course
     return next((value for at, value in zip(reversed(moments), reversed(best), strict=True) if at <= moment), best[0])

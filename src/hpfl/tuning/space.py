@@ -7,7 +7,7 @@ from typing import Any
 from hpfl.config import Config, ConfigError, resolve, varied
 from hpfl.options import shown
 from hpfl.sweeps.cells import Cell, toml_text
-from hpfl.tuning.settings import Range, TuneSettings, ranges_of
+from hpfl.tuning.tune_settings import Range, TuneSettings, ranges_of
 
 DIGITS = 4
 """Digits that count, of numbers that are proposed: a best value is to be read and written."""

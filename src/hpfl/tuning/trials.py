@@ -22,7 +22,7 @@ CONFIGURED, BEST = "configured", "best"
 
 
 @dataclass(kw_only=True)
-class Trial:
+class SearchTrial:
     """Values that are tried, with the runs they are tried in, by seed."""
 
     number: int
@@ -44,7 +44,7 @@ class Search:
     """Where the search of one case stands: its trials, all runs known by now, and whether there will be no more."""
 
     cell: Cell
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[SearchTrial] = field(default_factory=list)
     parts: list[StudyPart] = field(default_factory=list)
     fresh: Mapping[str, Mapping[int, StudyPart]] = field(default_factory=dict)
     """Runs of the best and the configured values on fresh seeds, once there is a best."""
@@ -53,7 +53,7 @@ class Search:
     known: list[Known] = field(default_factory=list)
 
     @property
-    def best(self) -> Trial | None:
+    def best(self) -> SearchTrial | None:
         """The finished trial with the lowest score; the first of equals."""
         scored = [
             (known.score, trial)
@@ -80,9 +80,9 @@ def searched(plan: TunePlan, cell: Cell, found: FoundRuns, book: Proposals, fail
     return search
 
 
-def _proposed(plan: TunePlan, search: Search, numbers: range, book: Proposals) -> list[Trial]:
+def _proposed(plan: TunePlan, search: Search, numbers: range, book: Proposals) -> list[SearchTrial]:
     """The trials of a batch; each knows the values of those before it in the batch, not what they come to."""
-    batch: list[Trial] = []
+    batch: list[SearchTrial] = []
     for number in numbers:
         known = [*search.known, *(Known(params=trial.params, waiting=True) for trial in batch)]
         ask = partial(_asked, plan, search.cell, known, number)
@@ -97,17 +97,19 @@ def _asked(plan: TunePlan, cell: Cell, known: Sequence[Known], number: int) -> M
     return configured or proposal(plan.space, known, sampler=plan.settings.sampler, address=address)
 
 
-def _trial(plan: TunePlan, cell: Cell, number: int, params: Mapping[str, Any], before: Sequence[Trial]) -> Trial:
+def _trial(
+    plan: TunePlan, cell: Cell, number: int, params: Mapping[str, Any], before: Sequence[SearchTrial]
+) -> SearchTrial:
     """A trial with its runs; values that were tried before have been run."""
     twin = next((trial for trial in before if trial.params == params), None)
     if twin is not None:
-        return Trial(
+        return SearchTrial(
             number=number, params=params, parts=twin.parts, state=FAILED if twin.why else RUNNING, why=twin.why
         )
     try:
         config = with_values(cell.config, params)
     except ConfigError as error:
-        return Trial(number=number, params=params, state=FAILED, why=str(error))
+        return SearchTrial(number=number, params=params, state=FAILED, why=str(error))
     name = f"{cell.name}/trial-{number:0{len(str(plan.settings.trials - 1))}d}"
     keep_up = _keep_up(plan, before)
     ends = plan.objective.ends()
@@ -115,10 +117,10 @@ def _trial(plan: TunePlan, cell: Cell, number: int, params: Mapping[str, Any], b
         seed: _part(plan, cell, config, f"{name}/{SEED}-{seed}", seed, ends | ({} if at or not keep_up else keep_up))
         for at, seed in enumerate(plan.seeds)
     }
-    return Trial(number=number, params=params, parts=parts)
+    return SearchTrial(number=number, params=params, parts=parts)
 
 
-def _keep_up(plan: TunePlan, before: Sequence[Trial]) -> dict[str, Any]:
+def _keep_up(plan: TunePlan, before: Sequence[SearchTrial]) -> dict[str, Any]:
     """What the first seed of a trial is measured by: the first seeds of finished ones, never those of its batch."""
     settings, first = plan.settings, plan.seeds[0]
     finished = {id(trial.parts): trial.runs[first].course for trial in before if trial.state == DONE}
@@ -141,7 +143,9 @@ def _part(plan: TunePlan, cell: Cell, config: Config, name: str, seed: int, ends
     )
 
 
-def _tell(plan: TunePlan, search: Search, batch: Sequence[Trial], found: FoundRuns, failed: Mapping[str, str]) -> bool:
+def _tell(
+    plan: TunePlan, search: Search, batch: Sequence[SearchTrial], found: FoundRuns, failed: Mapping[str, str]
+) -> bool:
     """Read what is there of a batch, and add the runs that it needs now; whether it is over."""
     ended = True
     for trial in batch:
@@ -166,7 +170,7 @@ def _tell(plan: TunePlan, search: Search, batch: Sequence[Trial], found: FoundRu
     return ended
 
 
-def _valued(plan: TunePlan, trial: Trial) -> None:
+def _valued(plan: TunePlan, trial: SearchTrial) -> None:
     counted = [run.counted for run in trial.runs.values()]
     known = [value for value in counted if value is not None]
     if len(known) < len(counted):
@@ -176,7 +180,7 @@ def _valued(plan: TunePlan, trial: Trial) -> None:
     trial.state, trial.value = DONE, plan.objective.of_trial(known)
 
 
-def _known(plan: TunePlan, trial: Trial) -> Known:
+def _known(plan: TunePlan, trial: SearchTrial) -> Known:
     if trial.state == DONE and trial.value is not None:
         return Known(params=trial.params, score=plan.objective.score(trial.value))
     if trial.state == PRUNED:

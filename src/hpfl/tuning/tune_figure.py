@@ -10,8 +10,8 @@ from hpfl.reporting import style
 from hpfl.reporting.line_names import LineEnd, name_lines
 from hpfl.tuning.asking import importances
 from hpfl.tuning.plan import TunePlan
-from hpfl.tuning.settings import Range
 from hpfl.tuning.trials import DONE, PRUNED, Search
+from hpfl.tuning.tune_settings import Range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,12 +12,12 @@ from hpfl.sweeps.sweep_tables import UNKNOWN, ResultTable, TableCell, cell_text
 from hpfl.sweeps.swept import plain_value
 from hpfl.tuning.asking import importances
 from hpfl.tuning.found_runs import FoundRun
-from hpfl.tuning.objective import Objective
 from hpfl.tuning.plan import TunePlan
-from hpfl.tuning.settings import Range
 from hpfl.tuning.trials import BEST, CONFIGURED, Search
+from hpfl.tuning.tune_objective import TuneObjective
+from hpfl.tuning.tune_settings import Range
 
-Runs = Mapping[int, FoundRun]
+RunsBySeed = Mapping[int, FoundRun]
 END = 0.05
 """Share of a range that is called its end."""
 
@@ -89,7 +89,7 @@ def _importance_table(plan: TunePlan, searches: Sequence[Search]) -> ResultTable
     return ResultTable(title="Which keys matter", headings=["case", *_short(list(plan.space))], naming=1, rows=rows)
 
 
-def judged(plan: TunePlan, search: Search, kind: str) -> Runs:
+def judged(plan: TunePlan, search: Search, kind: str) -> RunsBySeed:
     """The runs by which a best or configured setting is told: on fresh seeds, else those that it was chosen by."""
     if plan.fresh:
         return search.fresh_runs.get(kind, {})
@@ -134,7 +134,7 @@ def verdict(plan: TunePlan, searches: Sequence[Search]) -> str:
     return said + but
 
 
-def _open(one: Runs, other: Runs) -> bool:
+def _open(one: RunsBySeed, other: RunsBySeed) -> bool:
     """Whether the interval of the ratio does not say which is more."""
     found = _ratio(one, other)
     return found.ends is None or found.ends[0] <= 1 <= found.ends[1]
@@ -160,7 +160,7 @@ def _is_end(found: Range, value: float) -> bool:
     return not END < (place - low) / (high - low) < 1 - END
 
 
-def figure_of(value: float | None, objective: Objective) -> str:
+def figure_of(value: float | None, objective: TuneObjective) -> str:
     """`1.234 s`."""
     if value is None:
         return UNKNOWN
@@ -168,13 +168,13 @@ def figure_of(value: float | None, objective: Objective) -> str:
     return f"{text} {objective.unit}".strip()
 
 
-def _centre(objective: Objective, runs: Runs) -> float | None:
+def _centre(objective: TuneObjective, runs: RunsBySeed) -> float | None:
     counted = [run.counted for run in runs.values()]
     known = [value for value in counted if value is not None]
     return objective.of_trial(known) if known and len(known) == len(counted) else None
 
 
-def _mean(objective: Objective, runs: Runs) -> TableCell:
+def _mean(objective: TuneObjective, runs: RunsBySeed) -> TableCell:
     """A mean with its interval; where runs do not arrive, how many do, and the mean that counts their limit."""
     counted = [run.counted for run in runs.values()]
     known = [value for value in counted if value is not None]
@@ -191,7 +191,7 @@ def _mean(objective: Objective, runs: Runs) -> TableCell:
     return TableCell(mean=found.mean, ends=ends) if is_geometric else TableCell(mean=found.mean, half=found.half)
 
 
-def _ratio(one: Runs, other: Runs) -> TableCell:
+def _ratio(one: RunsBySeed, other: RunsBySeed) -> TableCell:
     """How many times more the other is, by seed; limits are counted as they stand."""
     before: dict[Hashable, float | None] = {seed: run.counted for seed, run in one.items()}
     after: dict[Hashable, float | None] = {seed: run.counted for seed, run in other.items()}
@@ -202,7 +202,9 @@ def _ratio(one: Runs, other: Runs) -> TableCell:
     return TableCell(mean=found.mean, ends=ends, is_ratio=True)
 
 
-def _to_baseline(own: Mapping[str, Runs], other: Mapping[str, Runs] | None, kind: str, is_baseline: bool) -> TableCell:
+def _to_baseline(
+    own: Mapping[str, RunsBySeed], other: Mapping[str, RunsBySeed] | None, kind: str, is_baseline: bool
+) -> TableCell:
     if is_baseline:
         return TableCell(words="baseline")
     return TableCell(words=UNKNOWN) if other is None else _ratio(other[kind], own[kind])

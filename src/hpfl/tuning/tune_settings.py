@@ -9,20 +9,20 @@ from hpfl.config import ConfigError, check_key
 from hpfl.options import sentence, shown
 from hpfl.sweeps.study_file import LossTarget, flat
 
-Number = int | float
+Bound = int | float
 
 
 class Range(BaseModel):
     """Numbers from `low` to `high`, both included; `log`: even in their logarithm; `step`: so far apart."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    low: Number
-    high: Number
+    low: Bound
+    high: Bound
     log: bool = False
-    step: Number | None = None
+    step: Bound | None = None
 
 
-Space = Annotated[dict[str, Any], BeforeValidator(flat)]
+SpaceTree = Annotated[dict[str, Any], BeforeValidator(flat)]
 
 
 class TuneSettings(BaseModel):
@@ -42,7 +42,7 @@ class TuneSettings(BaseModel):
     """Trials of each case; the first has the values that the case is configured with."""
     batch: Annotated[int, Field(ge=1)] = 4
     """Trials that are chosen at once, knowing all earlier batches: whatever the number of workers, the same trials."""
-    space: Space
+    space: SpaceTree
     """Keys, each with a range or a list of values."""
     sampler: Literal["tpe", "random"] = "tpe"
     """How values are proposed: Optuna's tree-structured Parzen estimator, or at random."""

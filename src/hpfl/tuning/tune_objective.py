@@ -11,7 +11,7 @@ from hpfl.reporting.intervals import geometric
 from hpfl.reporting.summary import summarise, to_target
 from hpfl.reporting.targets import LOSS, Row, Target, configured
 from hpfl.sweeps.study_file import LossTarget, SweepStudy
-from hpfl.tuning.settings import TuneSettings
+from hpfl.tuning.tune_settings import TuneSettings
 
 SPENT: Mapping[str, tuple[str, str, str]] = {
     "seconds": ("time_to_target_s", "time_s", "s"),
@@ -24,7 +24,7 @@ _LESS = ("_loss", "_s", "_j", "_bits", "staleness", "divergence")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective:
+class TuneObjective:
     """What is wanted: `less` of it or more; with a target it is spent, up to `limit`."""
 
     name: str
@@ -82,7 +82,7 @@ class Objective:
         return value if self.less else -value
 
 
-def objective_of(study: SweepStudy, settings: TuneSettings, bases: Sequence[Config]) -> Objective:
+def objective_of(study: SweepStudy, settings: TuneSettings, bases: Sequence[Config]) -> TuneObjective:
     """What the settings ask for; refused where no run can tell it."""
     if settings.objective in SPENT:
         return _spent(study, settings, bases)
@@ -98,10 +98,10 @@ def objective_of(study: SweepStudy, settings: TuneSettings, bases: Sequence[Conf
             f"{', '.join(known)}"
         )
     less = settings.better == "less" or (settings.better == "auto" and settings.objective.endswith(_LESS))
-    return Objective(name=settings.objective, less=less, geometric=settings.mean == "geometric")
+    return TuneObjective(name=settings.objective, less=less, geometric=settings.mean == "geometric")
 
 
-def _spent(study: SweepStudy, settings: TuneSettings, bases: Sequence[Config]) -> Objective:
+def _spent(study: SweepStudy, settings: TuneSettings, bases: Sequence[Config]) -> TuneObjective:
     named = study.wanted_targets or list(dict.fromkeys(configured(base.evaluation) for base in bases))
     target = named[-1] if settings.target is None else _target(settings.target)
     if target not in named:
@@ -117,7 +117,7 @@ def _spent(study: SweepStudy, settings: TuneSettings, bases: Sequence[Config]) -
             f"tune.limit is not given; wanted so many {settings.objective}, as which a run counts that never reaches "
             f"{target.short}"
         )
-    return Objective(
+    return TuneObjective(
         name=settings.objective, less=True, geometric=settings.mean != "arithmetic", target=target, limit=limit
     )
 
