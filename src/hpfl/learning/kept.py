@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -76,7 +77,7 @@ class Kept:
         """Put rows in place of those of some UEs."""
         for own, new in zip(self._all, rows._all, strict=True):
             if own is not None and new is not None:
-                own[torch.from_numpy(at).to(own.device)] = new.to(own)
+                own[_place(at, own)] = new.to(own)
 
     def unwritten(self) -> "Kept":
         """Room for as many rows."""
@@ -85,3 +86,10 @@ class Kept:
     @property
     def _all(self) -> tuple[Tensor | None, ...]:
         return self.method, self.uplink, self.codec
+
+
+def _place(at: IntArray, own: Tensor) -> slice | Tensor:
+    """Rows that lie side by side are not copied."""
+    if len(at) and int(at[-1]) - int(at[0]) == len(at) - 1 and bool(np.all(np.diff(at) == 1)):
+        return slice(int(at[0]), int(at[-1]) + 1)
+    return torch.from_numpy(at).to(own.device)

@@ -32,6 +32,7 @@ class Sending:
     uplink: Uplink
     places: Tensor | None  # [n]: the parameters that travel; None: all
     codings: tuple[Uplink, ...] = ()
+    staying: Tensor | None = None  # [m]: those that do not
 
     @staticmethod
     def of(
@@ -52,7 +53,8 @@ class Sending:
                 f"of the parameters {', '.join(spec.names)} the method lets none travel; wanted at least one to send"
             )
         places = None if travels is None else travels.nonzero()[:, 0].to(device)
-        return Sending(spec, method, uplink, places, codings)
+        staying = None if travels is None else (~travels).nonzero()[:, 0].to(device)
+        return Sending(spec, method, uplink, places, codings, staying)
 
     @property
     def is_plain(self) -> bool:
@@ -131,6 +133,8 @@ class Sending:
 
     def _arrived(self, directions: Tensor, kept: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor | None]:
         """What arrives of directions [u, P]: 0 where nothing travels; and what the uplink keeps."""
+        if self.places is not None and self.uplink.is_identity:
+            return directions.index_fill_(1, self.staying, 0.0), kept  # a fraction of the work of moving the others
         own = directions if self.places is None else directions[:, self.places]
         if not self.uplink.is_identity:
             own, left = self.uplink.send(own, own[:, :0] if kept is None else kept, draws)
