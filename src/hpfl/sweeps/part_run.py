@@ -68,7 +68,8 @@ def job_of(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, gp
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
     }
     player, rounds = f"{__name__}:play_part", part.config.training.rounds
-    return Job(name=part.name, player=player, task=task, rounds=rounds, gpus=gpus)
+    like = part.name.rpartition("/")[0]
+    return Job(name=part.name, player=player, task=task, rounds=rounds, gpus=gpus, like=like)
 
 
 def play_part(task: Mapping[str, Any], playing: Playing) -> Mapping[str, Any]:
