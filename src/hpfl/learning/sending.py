@@ -133,7 +133,7 @@ class Sending:
 
     def _arrived(self, directions: Tensor, kept: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor | None]:
         """What arrives of directions [u, P]: 0 where nothing travels; and what the uplink keeps."""
-        if self.places is not None and self.uplink.is_identity:
+        if self.staying is not None and self.uplink.is_identity:
             return directions.index_fill_(1, self.staying, 0.0), kept  # a fraction of the work of moving the others
         own = directions if self.places is None else directions[:, self.places]
         if not self.uplink.is_identity:
