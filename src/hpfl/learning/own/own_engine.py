@@ -26,7 +26,7 @@ from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal
 from hpfl.learning.task import Task
 
-_CACHED_BYTES = 5_000_000  # of a chunk's weights: what cores' own caches hold
+_CACHED_BYTES = 8_000_000  # of a chunk's weights: few enough for shared caches, enough to pay for the calls
 
 
 @dataclass(frozen=True)
