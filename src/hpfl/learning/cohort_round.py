@@ -1,7 +1,7 @@
 """One call for updates: who computes for which group, from where, and the sums that grow chunk by chunk."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +82,9 @@ class Answer:
             variance = torch.zeros(count, chains, dtype=torch.float64, device=params.device)
         clipped = request.coding.clip is not None
         squared = torch.zeros(count, dtype=torch.float64, device=params.device) if clipped else None
-        return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten(), variance, squared)
+        coded = not request.coding.chain.is_identity  # otherwise codecs keep what they have kept
+        now = kept.unwritten() if coded else replace(replace(kept, codec=None).unwritten(), codec=kept.codec)
+        return Answer(total, params.new_zeros(2, count), per_ue, now, variance, squared)
 
 
 class BlockSums(NamedTuple):
@@ -134,7 +136,7 @@ class CohortRound:
         part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
         place = torch.from_numpy(at).to(into.device)
         answer.losses[:, place] = torch.stack([part.loss, part.meta_loss])
-        answer.kept.write(at, now)
+        answer.kept.write(at, replace(now, codec=None) if request.coding.chain.is_identity else now)
         if answer.per_ue is not None and own is not None:
             answer.per_ue[place] = own
         if answer.variance is not None and part.variance is not None:
