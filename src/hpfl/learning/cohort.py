@@ -30,6 +30,7 @@ from hpfl.learning.local_batches import LocalBatches
 from hpfl.learning.method import Method, is_objective, roles_of
 from hpfl.learning.metrics import DEFAULT_METRICS, LOSS_COLUMNS, BoundMetric, columns_of, figures_of
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.own_engine import OwnEngine
 from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, Layout, Limit, whole_batch
 from hpfl.learning.placement import Placement, converted, per_ue_bytes, refuse_empty, room_beside
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
@@ -270,6 +271,8 @@ class Cohort:
             if self.chunk is not None:
                 return self.chunk
             samples, room = self.engine.preferred_samples, self.data.room.beside(beside)
+            if self.engine.preferred_ues is not None:
+                return min(self.engine.preferred_ues, room.fits(kind, bucket, trial))
             if samples is None:
                 return room.fits(kind, bucket, trial)
             shared = 1 if self.data.samples.table is None else SHARED_CHUNKS
@@ -283,9 +286,18 @@ def _engine_for(
 ) -> tuple[Engine, float]:
     """The engine, and the share of padding that suits it."""
     chain = ChainEngine.choose(task, training, samples) if layerwise and method is None else None
+    own = OwnEngine.read(task, training, samples, method) if layerwise and _suits_own(training, method, chain) else None
+    if own is not None:
+        return own, LITTLE_PADDING
     if chain is None:
         return GeneralEngine.choose(task, training, samples.one_ue(2), method), LITTLE_PADDING
     return chain, MOST_PADDING if samples.inputs.is_cuda and chain.dense else LITTLE_PADDING
+
+
+def _suits_own(training: LocalTraining, method: Method | None, chain: ChainEngine | None) -> bool:
+    """Whether UEs are computed with weights of their own: methods are, and objectives whose steps are many or plain."""
+    first_order = not training.adapts or training.objective == "first-order"
+    return method is not None or (first_order and (training.in_epochs or chain is None))
 
 
 def _tabling(engine: Engine, training: LocalTraining, products: Products) -> ChainEngine | None:

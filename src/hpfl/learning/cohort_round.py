@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +15,13 @@ from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
-from hpfl.learning.engine import Engine, Sums, shares_of
+from hpfl.learning.engine import Engine, Losses, Sums, shares_of
 from hpfl.learning.faults import NonFiniteUpdateError
 from hpfl.learning.kept import Kept
 from hpfl.learning.local_batches import Drawn, LocalBatches
 from hpfl.learning.packing import Limit
 from hpfl.learning.sending import Sending
+from hpfl.learning.side_by_side import in_turn
 from hpfl.rng import Streams
 
 _ROWS = 16
@@ -119,11 +121,32 @@ class CohortRound:
             groups = request.groups[block]
             first, last = (int(groups.min()), int(groups.max()) + 1) if len(groups) else (0, 0)
             into = request.params.new_zeros(last - first, request.params.shape[-1])
-            deferred = Deferred()
-            for at in self.batches.layout.chunks(request.ues[block], groups, limit):
-                self._add(block[at], drawn, into, first, deferred)
-            deferred.finish(into)
+            chunks = [block[at] for at in self.batches.layout.chunks(request.ues[block], groups, limit)]
+            if self.engine.side_by_side and len(chunks) > 1:
+                self._add_side_by_side(chunks, drawn, into, first)
+            else:
+                deferred = Deferred()
+                for at in chunks:
+                    self._add(at, drawn, into, first, deferred)
+                deferred.finish(into)
             yield BlockSums(first, into)
+
+    def _add_side_by_side(self, chunks: list[IntArray], drawn: Drawn, into: Tensor, first: int) -> None:
+        """Compute chunks in several threads, and add them up one after the other."""
+        calls = [partial(self._directions, at, drawn) for at in chunks]
+        work = [float(self.batches.data.samples.shards.sizes[self.request.ues[at]].sum()) for at in chunks]
+        numbers = into.shape[-1] + sum(self.sending.numbers_kept)
+        each = in_turn(calls, work, len(chunks[0]) * numbers * into.element_size())
+        for at, (directions, part, now) in zip(chunks, each, strict=True):
+            Sums.of(into, self.request.groups[at] - first, self.request.shares[at]).add(directions)
+            self._write(at, part, now, directions)
+
+    def _directions(self, at: IntArray, drawn: Drawn) -> tuple[Tensor, Losses, Kept]:
+        """What arrives of each UE of a chunk."""
+        request, clip = self.request, self.request.clip(at)
+        own = request.params.new_empty(len(at), request.params.shape[-1])
+        sums = replace(Sums.rows(own), clip=None if clip is None else torch.from_numpy(clip).to(own.device))
+        return own, *self._computed(at, drawn, sums)
 
     def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int, deferred: Deferred) -> None:
         """Compute a chunk of the request, for the rows of groups from `first` on."""
@@ -131,12 +154,21 @@ class CohortRound:
         own = None if answer.per_ue is None else torch.empty_like(answer.per_ue[: len(at)])
         where = request.groups[at] - first
         sums = Sums.of(into, where, request.shares[at], own, clip=request.clip(at), deferred=deferred)
-        steps = self.batches.of_chunk(request.ues, at, drawn)
+        self._write(at, *self._computed(at, drawn, sums), own)
+
+    def _computed(self, at: IntArray, drawn: Drawn, sums: Sums) -> tuple[Losses, Kept]:
+        request = self.request
+        gather = self.batches.stacked if self.engine.side_by_side else self.batches.of_chunk
+        steps = gather(request.ues, at, drawn)
         kept, draws = self.kept.rows(at), request.draws(at)
-        part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
-        place = torch.from_numpy(at).to(into.device)
+        return self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
+
+    def _write(self, at: IntArray, part: Losses, now: Kept, own: Tensor | None) -> None:
+        """Put what is told of each UE of a chunk in its place."""
+        answer = self.answer
+        place = torch.from_numpy(at).to(answer.losses.device)
         answer.losses[:, place] = torch.stack([part.loss, part.meta_loss])
-        answer.kept.write(at, replace(now, codec=None) if request.coding.chain.is_identity else now)
+        answer.kept.write(at, replace(now, codec=None) if self.request.coding.chain.is_identity else now)
         if answer.per_ue is not None and own is not None:
             answer.per_ue[place] = own
         if answer.variance is not None and part.variance is not None:

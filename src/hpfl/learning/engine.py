@@ -103,6 +103,14 @@ class Engine(Protocol):
     def preferred_samples(self) -> int | None:
         """Samples per chunk that suit the caches best; None: as many as fit the memory."""
 
+    @property
+    def side_by_side(self) -> bool:
+        """Whether chunks are best computed several at once, a core each."""
+
+    @property
+    def preferred_ues(self) -> int | None:
+        """UEs per chunk that suit the caches best, whatever their samples; None: `preferred_samples` tells."""
+
     def updates(
         self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
     ) -> Losses:

@@ -37,6 +37,8 @@ class ChainEngine:
     training: LocalTraining
     chain: Chain
     preferred_samples: int | None = None
+    preferred_ues: int | None = None
+    side_by_side: ClassVar[bool] = False
     clips: ClassVar[bool] = True
 
     @staticmethod
