@@ -14,7 +14,7 @@ from hpfl.cli_options import AddressOption, FormatOption, SetOption, SourceArgum
 from hpfl.cli_running import run_with_display
 from hpfl.cli_watching import watched
 from hpfl.config import Config, load
-from hpfl.freed_memory import keep_freed_memory
+from hpfl.kept_memory import keep_freed_memory
 from hpfl.reporting.config_file import refuse_changed
 from hpfl.reporting.formats import final_quality
 from hpfl.reporting.looks import drawn_as

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from hpfl.freed_memory import keep_freed_memory
+from hpfl.kept_memory import keep_freed_memory
 
 
 @dataclass(frozen=True)

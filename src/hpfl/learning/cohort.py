@@ -4,7 +4,6 @@ cohort = Cohort(task, LocalTraining(inner_lr=0.03, outer_lr=0.07), inputs=x, tar
 updates = cohort.updates(w, ues=ues, groups=edge_of_ue[ues], num_groups=K, streams=streams, key=round)
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,23 +14,21 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.batches import Batch, Samples, Segments, ShardRows
 from hpfl.learning.blocks import BLOCK, blocks
-from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
+from hpfl.learning.choosing import engine_for, gram, look_up, tabling
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.cohort_round import Answer, BlockSums, CohortRound, Request, reported
 from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
-from hpfl.learning.engine import Engine, Sums, try_one
+from hpfl.learning.engine import Sums, try_one
 from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.faults import LearningError
-from hpfl.learning.general import GeneralEngine
 from hpfl.learning.kept import Kept
 from hpfl.learning.local_batches import LocalBatches
 from hpfl.learning.method import Method, is_objective, roles_of
 from hpfl.learning.metrics import DEFAULT_METRICS, LOSS_COLUMNS, BoundMetric, columns_of, figures_of
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.own.own_engine import OwnEngine
-from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, Layout, Limit, whole_batch
+from hpfl.learning.packing import Layout, Limit, whole_batch
 from hpfl.learning.placement import Placement, converted, per_ue_bytes, refuse_empty, room_beside
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.room import Trial
@@ -86,12 +83,12 @@ class Cohort:
         check_model(self.task, samples.example(_TRIED)[0], samples.targets)
         self.chunk, self.block_ues, self.products, self.metrics = chunk, block_ues, products, metrics
         room = room_beside(samples, memory_gb, inputs, targets)
-        self.engine, padding = _engine_for(self.task, training, samples, method, layerwise=layerwise)
+        self.engine, padding = engine_for(self.task, training, samples, method, layerwise=layerwise)
         self.data = Placement(samples, room, padding=padding, batch_size=training.batch_size, block_ues=block_ues)
         check_computes(products, self.device, lambda: try_one(self.engine, template, samples.one_ue(2)))
         whole = training.batch_size is None or test is not None
-        self.data.reserve(whole=whole, gram=_gram(self.engine, training), test=test)
-        self.data.share(_tabling(self.engine, training, products))
+        self.data.reserve(whole=whole, gram=gram(self.engine, training), test=test)
+        self.data.share(tabling(self.engine, training, products))
         self.sending = Sending.of(self.task.spec, method, uplink, self.device)
         self.batches = LocalBatches(self.data, training, roles_of(method, training))
 
@@ -148,7 +145,7 @@ class Cohort:
         """The computation of a request out of one of `all_asked` UEs, and its chunks: a part has those of the whole."""
         self.pack()
         per_ue, coding, params = answer.per_ue is not None, request.coding, request.params
-        self._look_up(params)
+        look_up(self.engine, self.data.samples.table, params)
         errors = 0 if rows.codec is None else rows.codec.shape[1]
         beside = self._beside(all_asked, keep_per_ue=per_ue, errors=errors)
         trial = self.update_trial(params, keep_per_ue=per_ue, coding=coding)
@@ -171,7 +168,7 @@ class Cohort:
         rows = self.sending.rows_of(kept, params, np.zeros(len(ues), dtype=np.int64))
         figures = params.new_full((len(columns_of(self.metrics)), len(ues)), torch.nan)
         self.data.pack()
-        self._look_up(params)
+        look_up(self.engine, self.data.samples.table, params)
         there = np.flatnonzero(self.data.samples.shards.sizes[ues])
         trial, kind = self.evaluation_trial(params, samples, training), ("evaluate", training.inner_steps)
         with repeatable(self.products, self.device):
@@ -191,11 +188,6 @@ class Cohort:
         """Pack whole shards where updates are computed on them."""
         if self.training.batch_size is None:
             self.data.pack()
-
-    def _look_up(self, params: Tensor) -> None:
-        table = self.data.samples.table
-        if table is not None and isinstance(self.engine, ChainEngine):
-            self.engine.look_up(params, table)
 
     def update_trial(self, params: Tensor, *, keep_per_ue: bool, coding: Coding = UNCODED) -> Trial:
         """Computes the update of one UE for nobody: the largest of a bucket, with its first samples."""
@@ -279,35 +271,3 @@ class Cohort:
             return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples * shared)
 
         return limit
-
-
-def _engine_for(
-    task: Task, training: LocalTraining, samples: Samples, method: Method | None, *, layerwise: bool
-) -> tuple[Engine, float]:
-    """The engine, and the share of padding that suits it."""
-    chain = ChainEngine.choose(task, training, samples) if layerwise and method is None else None
-    own = OwnEngine.read(task, training, samples, method) if layerwise and _suits_own(training, method, chain) else None
-    if own is not None:
-        return own, LITTLE_PADDING
-    if chain is None:
-        return GeneralEngine.choose(task, training, samples.one_ue(2), method), LITTLE_PADDING
-    return chain, MOST_PADDING if samples.inputs.is_cuda and chain.dense else LITTLE_PADDING
-
-
-def _suits_own(training: LocalTraining, method: Method | None, chain: ChainEngine | None) -> bool:
-    """Whether UEs are computed with weights of their own: methods are, and objectives whose steps are many or plain."""
-    first_order = not training.adapts or training.objective == "first-order"
-    return method is not None or (first_order and (training.in_epochs or chain is None))
-
-
-def _tabling(engine: Engine, training: LocalTraining, products: Products) -> ChainEngine | None:
-    """What makes a table of samples that UEs share, if it is used: in full batches, by full products."""
-    able = isinstance(engine, ChainEngine) and engine.shares and training.batch_size is None and products == "full"
-    return engine if able and isinstance(engine, ChainEngine) else None
-
-
-def _gram(engine: Engine, training: LocalTraining) -> Callable[[Batch], Tensor] | None:
-    """What makes the inner products of inputs, if they are used."""
-    if not isinstance(engine, ChainEngine) or engine.gram_bias is None or not training.adapts:
-        return None
-    return engine.gram

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from hpfl.freed_memory import keep_freed_memory
+from hpfl.kept_memory import keep_freed_memory
 from hpfl.lazy import begin_importing, end_importing
 
 PACE_S = 0.1

@@ -8,7 +8,7 @@ import pytest
 ASKED = """
 import resource, sys
 import torch
-from hpfl.freed_memory import keep_freed_memory
+from hpfl.kept_memory import keep_freed_memory
 if sys.argv[1] == "kept":
     assert keep_freed_memory()
 def filled():
