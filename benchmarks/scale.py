@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
-from hpfl.freed_memory import keep_freed_memory
+from hpfl.kept_memory import keep_freed_memory
 
 import hpfl
 from hpfl.config import with_overrides
