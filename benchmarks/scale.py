@@ -29,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
-from hpfl.kept_memory import keep_freed_memory
 
 import hpfl
 from hpfl.config import with_overrides
 from hpfl.experiment import Hooks, run_experiment
+from hpfl.kept_memory import keep_freed_memory
 from hpfl.learning import Cohort, LocalTraining, make_task
 from hpfl.rng import Streams
 
