@@ -17,7 +17,7 @@ from hpfl.deployment.secure_turns import PHASE_S, SecureTurns
 from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, bits_sent, read_step
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Tag
-from hpfl.secrecy import Collector, SecrecyError, Session, Trust, dispute, unpacked
+from hpfl.secrecy import MEMBERS, Collector, SecrecyError, Session, Trust, dispute, unpacked
 from hpfl.secrecy.words import WordArray
 
 
@@ -41,10 +41,11 @@ class SecureCell:
         self.attempt = secrets.token_bytes(ATTEMPT_BYTES)
         self.session, self.tag = made(self.attempt), tag
         self._collector = Collector(self.session, trust)
-        self._turns = SecureTurns(side, tag, self.attempt)
+        self._turns = SecureTurns(side, tag, self.attempt, least=self.session.threshold)
         self._side, self._slots, self._agreed = side, slots, agreed
         self._adverts: dict[int, bytes] = {}
         self._blamed: dict[int, set[int]] = {}
+        self._uncovered: set[str] = set()
         self.num_bound = 0  # UEs that uncover a sum with those alone whom they have uncovered it with before
 
     @property
@@ -82,6 +83,8 @@ class SecureCell:
             self._blame(number, step.entries)
         elif (step.kind, step.sum) == self._turns.due:
             self._noted(number, self._adding(number, step))
+        elif step.kind == pb.REVEALED and step.sum in self._uncovered:  # others were enough; it is checked all the same
+            self._tried(number, self._adding(number, step))
         else:
             raise RefusedError("late", f"step {step.kind} of a secure sum came, due is step {self._turns.due[0]}")
 
@@ -92,7 +95,7 @@ class SecureCell:
         self._noted(number, partial(self._add_masked, UPDATE, number, packed))
 
     async def set_up(self, is_early: Callable[[], bool], *, limit_s: float) -> None:
-        """Collect keys and hand them round, then shares; those who have sent shares are the members."""
+        """Collect keys and hand them round, then shares; who has sent shares is a member, and vouches for the members."""
         turns, collector = self._turns, self._collector
         while is_early():
             await until(lambda: not is_early(), turns.changed, PHASE_S)
@@ -109,9 +112,14 @@ class SecureCell:
         await turns.wait(limit_s)
         turns.keep(turns.heard)
         inboxes = {number: collector.shares_for(number) for number in turns.present}
-        turns.turn(pb.MASKED, self.session.instances[0].name, inboxes)
+        turns.turn(pb.VOTES, MEMBERS, inboxes)
         for number, inbox in inboxes.items():
             turns.send([turns.present[number]], pb.SHARED, inbox)
+        await turns.wait(limit_s)
+        vouchers = set(collector.vouchers()) & turns.present.keys()
+        turns.turn(pb.MASKED, self.session.instances[0].name, vouchers)
+        for number in vouchers:
+            turns.send([turns.present[number]], pb.VOTED, collector.vouches_for(number))
 
     async def masked_sketches(self, of: Collection[int], *, limit_s: float) -> None:
         """Wait for the masked sketches of those who have computed."""
@@ -131,6 +139,25 @@ class SecureCell:
         if only_of is not None and set(survivors) != set(only_of):
             left = sorted(set(only_of) - set(survivors))
             raise LeftBetweenError(f"UEs {left} left between the sums of sketches and of updates (secure.leavers)")
+        if not self._asks_at_once(name, survivors):
+            await self._ask_after_votes(name, survivors, limit_s)
+        self._uncovered.add(name)
+        await turns.wait(limit_s, enough=self.session.threshold)
+        return await asyncio.to_thread(self._collector.sum, name), survivors
+
+    def _asks_at_once(self, name: str, survivors: list[int]) -> bool:
+        """Ask survivors whose list stands to uncover what masks their sum; whether it stands."""
+        turns = self._turns
+        ready = set(self._collector.at_once(name)) & turns.present.keys()
+        if len(ready) < self.session.threshold:
+            return False
+        turns.turn(pb.REVEALED, name, ready)
+        turns.send([turns.present[number] for number in ready], pb.SURVIVORS, survivors, of=name)
+        return True
+
+    async def _ask_after_votes(self, name: str, survivors: list[int], limit_s: float) -> None:
+        """Have survivors vouch for their list, and then uncover what masks their sum."""
+        turns = self._turns
         turns.turn(pb.VOTES, name, survivors)
         turns.send([turns.present[number] for number in turns.asked], pb.SURVIVORS, survivors, of=name)
         await turns.wait(limit_s)
@@ -139,8 +166,6 @@ class SecureCell:
         turns.turn(pb.REVEALED, name, voted)
         for number, inbox in inboxes.items():
             turns.send([turns.present[number]], pb.VOTED, inbox, of=name)
-        await turns.wait(limit_s)
-        return await asyncio.to_thread(self._collector.sum, name), survivors
 
     # what comes
 
@@ -153,6 +178,8 @@ class SecureCell:
                 return partial(collector.add_shares, number, step.entries)
             case pb.MASKED if step.sum == SKETCH:
                 return partial(self._add_masked, SKETCH, number, alone(step, number))
+            case pb.VOTES if step.sum == MEMBERS:
+                return partial(collector.add_vouches, number, step.entries)
             case pb.VOTES:
                 return partial(collector.add_votes, step.sum, number, step.entries)
             case pb.REVEALED:

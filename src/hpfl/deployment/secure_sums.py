@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from hpfl.arrays import FloatArray
-from hpfl.config.secure import least_members
 from hpfl.deployment.checks import CheckedSketch, check_update
 from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
@@ -22,6 +21,7 @@ from hpfl.deployment.secure_wire import SKETCH, UPDATE
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
+from hpfl.quorums import quorum_of
 from hpfl.secrecy import DisputedError, SecrecyError, Session, TooFewError, WrongMaskError
 
 SumOutcome = Literal["summed", "too few", "left between", "disputed", "unmasked wrong", "refused"]
@@ -45,7 +45,7 @@ class SecureSums:
 
     def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: range) -> None:
         self.format = made_format(work)
-        self.threshold = int(least_members(np.array(len(slots))))
+        self.threshold = quorum_of(len(slots))
         self.mean: Vector = np.zeros(0)
         self.sketch: FloatArray = np.zeros(0)
         self._sketched: set[int] = set()
@@ -156,12 +156,15 @@ class SecureSums:
 
         self._trust.look()
         cell = self._cell = SecureCell(made, tag, side, self._slots, trust=self._trust, agreed=agreed)
-        cell.invite([child for number, child in side.hub.children.items() if self._is_wanted(number)])
 
         def is_early() -> bool:
             return only is None and not self._gathered and (side.opening.is_early() or cell.num_heard < self.threshold)
 
-        task = asyncio.get_running_loop().create_task(cell.set_up(is_early, limit_s=self._limit_s))
+        async def set_up() -> None:  # its first step comes after the models are on their way: UEs compute meanwhile
+            cell.invite([child for number, child in side.hub.children.items() if self._is_wanted(number)])
+            await cell.set_up(is_early, limit_s=self._limit_s)
+
+        task = asyncio.get_running_loop().create_task(set_up())
         task.add_done_callback(_seen)
         return task
 

@@ -29,14 +29,14 @@ _QUESTIONS: dict[int, Question] = {
 class SecureTurns:
     """One session's: `present` are the streams of those that have not fallen out, `broken` is why it cannot go on."""
 
-    def __init__(self, side: ParentSide, tag: Tag, attempt: bytes) -> None:
+    def __init__(self, side: ParentSide, tag: Tag, attempt: bytes, *, least: int) -> None:
         self.present: dict[int, Child] = {}
         self.heard: set[int] = set()
         self.asked: set[int] = set()
         self.broken: SecrecyError | None = None
         self.changed = asyncio.Event()
         self.due: tuple[int, str] = (pb.KEYS, "")
-        self._side, self._tag, self._attempt = side, tag, attempt
+        self._side, self._tag, self._attempt, self._least = side, tag, attempt, least
         self._roll = self._called(PHASE_S)
 
     def turn(self, kind: int, of: str, asked: Collection[int]) -> None:
@@ -82,17 +82,28 @@ class SecureTurns:
         """Those who have not answered yet, and may."""
         return (self.asked & self.present.keys()) - self.heard
 
-    async def wait(self, limit_s: float) -> None:
-        """Wait for those who were asked, as long as they are worth it; the others have fallen out."""
+    async def wait(self, limit_s: float, *, enough: int | None = None) -> None:
+        """Wait for those who were asked, as long as they are worth it; the others have fallen out.
+
+        Nobody is given up while fewer have answered than a sum takes, and those who were asked may still be as many.
+        Where some are `enough`, the others are not waited for, and may still answer.
+        """
 
         def done() -> bool:
-            owing = self.owing
-            return self.broken is not None or not owing or self._roll.is_over(owing, len(self.asked))
+            owing, heard = self.owing, len(self.heard)
+            if self.broken is not None or not owing:
+                return True
+            if enough is not None and heard >= enough:
+                return True
+            scarce = heard < self._least <= heard + len(owing)
+            return not scarce and self._roll.is_over(owing, len(self.asked))
 
         await until(done, self.changed, limit_s)
         if self.broken is not None:
             raise self.broken
         owing = self.owing
+        if enough is not None and len(self.heard) >= enough:
+            return
         self._roll.close(owing, len(self.asked))
         for number in owing:
             self.lose(number)

@@ -15,7 +15,7 @@ SELF, MASK = 0, 1
 TAG_BYTES = 32
 LARGEST_NUMBER = 2**32 - 1
 _SEAL_BYTES = 16
-_PRINT_BYTES = 16
+PRINT_BYTES = 16
 _ENTRY_BYTES = 5 + SHARE_BYTES
 _LARGEST_SIGNATURE, _LARGEST_CERTIFICATE = 512, 8192
 
@@ -88,7 +88,7 @@ def vouched_text(
 
 def parcel_bytes(session: Session) -> int:
     """The size of a parcel: prints of its shares, in the clear for the edge, and the shares, sealed for a member."""
-    return 2 * len(session.instances) * (_PRINT_BYTES + SHARE_BYTES) + _SEAL_BYTES
+    return 2 * len(session.instances) * (PRINT_BYTES + SHARE_BYTES) + _SEAL_BYTES
 
 
 def split_parcel(session: Session, sender: int, parcel: bytes) -> tuple[list[bytes], bytes]:
@@ -97,8 +97,8 @@ def split_parcel(session: Session, sender: int, parcel: bytes) -> tuple[list[byt
         wanted = f"wanted {parcel_bytes(session)}"
         raise SecrecyError(f"a parcel of member {sender} has {len(parcel)} bytes; {wanted}", [sender])
     count = 2 * len(session.instances)
-    prints = [parcel[at * _PRINT_BYTES : (at + 1) * _PRINT_BYTES] for at in range(count)]
-    return prints, parcel[count * _PRINT_BYTES :]
+    prints = [parcel[at * PRINT_BYTES : (at + 1) * PRINT_BYTES] for at in range(count)]
+    return prints, parcel[count * PRINT_BYTES :]
 
 
 def share_print(digest: bytes, owner: int, holder: int, place: int, share: bytes) -> bytes:
@@ -107,7 +107,7 @@ def share_print(digest: bytes, owner: int, holder: int, place: int, share: bytes
     `place` is 2 * (the place of its sum) + (its kind). A share is uniform for who has fewer than t: a hash hides it.
     """
     numbers = owner.to_bytes(4, "little") + holder.to_bytes(4, "little") + bytes([place])
-    return hashlib.sha256(b"hpfl secrecy share 1" + digest + numbers + share).digest()[:_PRINT_BYTES]
+    return hashlib.sha256(b"hpfl secrecy share 1" + digest + numbers + share).digest()[:PRINT_BYTES]
 
 
 def revealed(shares: Mapping[int, tuple[int, bytes]]) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -27,6 +27,11 @@ class Revealed:
     adverts: Mapping[int, Advert]
     shares: Mapping[int, Mapping[int, bytes]]
 
+    @cached_property
+    def points(self) -> list[int]:
+        """The points of those who have revealed anything."""
+        return sorted(self.shares)
+
     @property
     def place(self) -> int:
         """Which of the session's sums it is."""
@@ -50,14 +55,13 @@ def unmask(known: Revealed, total: MaskedWords, survivors: Collection[int], drop
 
 def _secret(known: Revealed, owner: int, at_points: Coefficients) -> int:
     """The secret of an owner from the first t shares that were revealed of it."""
-    points = sorted(point for point, shares in known.shares.items() if owner in shares)[: known.session.threshold]
+    points = tuple(point for point in known.points if owner in known.shares[point])[: known.session.threshold]
     if len(points) < known.session.threshold:
         found = f"{len(points)} shares of the secret of member {owner} could be opened"
         numbers = sorted(known.adverts)
         silent = [numbers[point - 1] for point, shares in known.shares.items() if owner not in shares]
         raise dispute(f"{found}; wanted {known.session.threshold}", {owner: silent}, known.session)
-    shares = [int.from_bytes(known.shares[point][owner], "little") for point in points]
-    return combined(at_points(tuple(points)), shares)
+    return combined(at_points(points), [int.from_bytes(known.shares[point][owner], "little") for point in points])
 
 
 def _check(known: Revealed, seeds: Mapping[int, int], survivors: Collection[int]) -> None:
