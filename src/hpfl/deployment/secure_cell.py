@@ -95,7 +95,7 @@ class SecureCell:
         self._noted(number, partial(self._add_masked, UPDATE, number, packed))
 
     async def set_up(self, is_early: Callable[[], bool], *, limit_s: float) -> None:
-        """Collect keys and hand them round, then shares; who has sent shares is a member, and vouches for the members."""
+        """Collect keys and hand them round, then shares; whoever has sent shares is a member, and vouches for all."""
         turns, collector = self._turns, self._collector
         while is_early():
             await until(lambda: not is_early(), turns.changed, PHASE_S)

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Collection
 from pathlib import Path
 
+import numpy as np
+
 from hpfl import atomic
 from hpfl.deployment.settings import SettingsError
 from hpfl.deployment.wire import Tag
@@ -104,9 +106,14 @@ class SumHistory:
 
 
 def _list(survivors: Collection[int]) -> bytes:
-    return _digest(*(number.to_bytes(8, "little") for number in sorted(survivors)))
+    pairs = np.full((len(survivors), 2), 8, dtype="<u8")  # each number with its length before it, as `_digest` has it
+    pairs[:, 1] = sorted(survivors)
+    return _hashed(pairs.tobytes())
 
 
 def _digest(*parts: bytes) -> bytes:
-    text = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    return _hashed(b"".join(len(part).to_bytes(8, "little") + part for part in parts))
+
+
+def _hashed(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16).hexdigest().encode()

@@ -39,6 +39,7 @@ class Collector:
         self._names: dict[int, str] = {}
         self._numbers: list[int] = []
         self._parcels: dict[int, dict[int, bytes]] = {}
+        self._inboxes: dict[int, dict[int, bytes]] = {}
         self._members: list[int] = []
         self._vouched: Ballot | None = None
         self._sums = {one.name: CollectedSum.of(one) for one in session.instances}
@@ -66,9 +67,9 @@ class Collector:
             raise SecrecyError(f"the shares of member {number} are not due", [number])
         if set(shares) != set(self._numbers) - {number}:
             raise SecrecyError(f"the shares of member {number} are not for exactly the others", [number])
+        wanted = parcel_bytes(self._session)
         for parcel in shares.values():
-            if len(parcel) != parcel_bytes(self._session):
-                wanted = parcel_bytes(self._session)
+            if len(parcel) != wanted:
                 raise SecrecyError(f"a parcel of member {number} has {len(parcel)} bytes; wanted {wanted}", [number])
         self._parcels[number] = dict(shares)
 
@@ -83,7 +84,7 @@ class Collector:
         """The parcels for one of the members."""
         if number not in self.members():
             raise SecrecyError(f"member {number} has sent no shares and gets none")
-        return {sender: self._parcels[sender][number] for sender in self._members if sender != number}
+        return dict(self._parcels_for(number))
 
     def add_vouches(self, number: int, tags: Mapping[int, bytes]) -> None:
         """Round 2 goes on: a member's tags on the list of members, for all others."""
@@ -165,9 +166,8 @@ class Collector:
         shares = read_revealed(number, data, kinds)
         at = 2 * self._session.instances.index(one.instance)
         for kind in (SELF, MASK):
-            owners = [owner for owner in shares if kinds[owner] == kind and owner != number]
-            given = {owner: (shares[owner], self._parcels[owner][number]) for owner in owners}
-            check_prints(self._session, number, at + kind, given)
+            held = {owner: share for owner, share in shares.items() if kinds[owner] == kind and owner != number}
+            check_prints(self._session, number, at + kind, held, self._parcels_for(number))
         one.revealed[number] = shares
 
     def sum(self, instance: str) -> WordArray:
@@ -194,6 +194,12 @@ class Collector:
     def _enough(self, step: str, found: int) -> None:
         if found < self._session.threshold:
             raise TooFewError(step, found, self._session.threshold)
+
+    def _parcels_for(self, number: int) -> Mapping[int, bytes]:
+        if number not in self._inboxes:
+            others = [sender for sender in self._members if sender != number]
+            self._inboxes[number] = {sender: self._parcels[sender][number] for sender in others}
+        return self._inboxes[number]
 
     @property
     def _first(self) -> CollectedSum:

@@ -52,6 +52,7 @@ class _OwnSum:
     mask: MaskedWords | None = field(default=None, repr=False)
     sent: tuple[MaskedWords, MaskedWords] | None = field(default=None, repr=False)
     survivors: frozenset[int] | None = None
+    ahead: tuple[frozenset[int], bytes] = field(default=(frozenset(), b""), repr=False)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def seeds(self) -> tuple[int, int]:
@@ -142,8 +143,11 @@ class Member:
         return bool(self._standing) and self._standing == frozenset(survivors)
 
     def prepare(self, instance: str) -> None:
-        """Make the mask of a sum ahead of time; may run in a thread of its own."""
-        self._mask(self._sum(instance))
+        """Make what hides a sum, and uncovers it if nobody leaves, ahead of time; may run in a thread of its own."""
+        one = self._sum(instance)
+        self._mask(one)
+        if self._standing:
+            one.ahead = self._standing, self._shares_of(one, self._standing)
 
     def masked(self, instance: str, words: AnyWords) -> MaskedWords:
         """Round 2: words plus the self mask plus or minus a mask with each other member, modulo `2**bits`."""
@@ -199,7 +203,10 @@ class Member:
         one.survivors = told
         return self._uncovered(one, told)
 
-    def _uncovered(self, one: _OwnSum, survivors: Collection[int]) -> bytes:
+    def _uncovered(self, one: _OwnSum, survivors: frozenset[int]) -> bytes:
+        return one.ahead[1] if one.ahead[0] == survivors else self._shares_of(one, survivors)
+
+    def _shares_of(self, one: _OwnSum, survivors: frozenset[int]) -> bytes:
         at = 2 * self._session.instances.index(one.instance)
         kinds = {owner: SELF if owner in survivors else MASK for owner in self._held}
         return revealed({owner: (kind, self._held[owner][at + kind]) for owner, kind in kinds.items()})
