@@ -46,6 +46,7 @@ from hpfl.deployment.logs import log_to
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.processes import run_edge
 from hpfl.deployment.secure_member import SecureMember
+from hpfl.deployment.secure_wire import STEPS, UPDATE
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, UeNodeSettings, read_settings
 from hpfl.deployment.ue import Ue
 from hpfl.training.loop import train
@@ -53,15 +54,7 @@ from hpfl.training.loop import train
 FIXED = ["planning.planner=full", "evaluation.every=1000000", "training.rounds=1000000"]
 SECURE = ["secure.aggregation=cell"]
 PROCESSES = 2
-STEPS = [
-    (pb.KEYS, ""),
-    (pb.SHARES, ""),
-    (pb.MASKED, "sketch"),
-    (pb.VOTES, "sketch"),
-    (pb.REVEALED, "sketch"),
-    (pb.VOTES, "update"),
-    (pb.REVEALED, "update"),
-]
+CUT_BEFORE = [step for step in STEPS if step != (pb.MASKED, UPDATE)]  # that one travels as a vector
 ROWS = (
     ("plain", "a deployed round without secure sums", "s", None),
     ("secure", "the same with secure sums", "s", None),
@@ -142,14 +135,15 @@ class CutOff(SecureMember):
             chosen
             and round_number % 2 == 1
             and round_number != self.cut_in
-            and (kind, of) == STEPS[self._number % len(STEPS)]
+            and (kind, of) == CUT_BEFORE[self._number % len(CUT_BEFORE)]
         )
 
     async def _say(self, session: Any, kind: int, entries: Any, *, of: str = "") -> None:
         if self.is_due(session, kind, of) and self._link.stream is not None:
             self.cut_in = session.tag.base_round
             self._link.stream.end()
-            return
+            self.end_session()  # as a process that was killed, which knows nothing of it when it is back
+            await asyncio.sleep(3600.0)
         await super()._say(session, kind, entries, of=of)
 
 

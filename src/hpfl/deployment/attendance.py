@@ -136,6 +136,13 @@ class Attendance:
         if was_out:
             self._tell("let in again", number, "its slot has been given away")
 
+    def need(self, number: int, why: str) -> None:
+        """Nobody else can answer in this child's place: if it is left out it is let in, on trial."""
+        if self.is_left_out(number):
+            self._seat(number, "sketch").let_in()
+            self._out.discard(number)
+            self._tell("let in again", number, why)
+
     def is_left_out(self, number: int, question: Question = "sketch") -> bool:
         """Whether a child is not waited for, and what it sends does not count."""
         seat = self._seats[question].get(number)

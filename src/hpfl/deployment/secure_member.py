@@ -44,6 +44,7 @@ class _Session:
     listed: dict[str, frozenset[int]] = field(default_factory=dict)
     draws: Draws | None = None
     upload: Vector | None = None
+    answers: bool = False
     over: bool = False
 
     def end(self) -> None:
@@ -72,10 +73,11 @@ class SecureMember:
     # what the UE says
 
     def detached(self) -> None:
-        """The stream has ended, and with it the session: its keys are never used again."""
-        self.end_session()
+        """The stream has ended: a session goes on where all is masked, and its sums have to be uncovered alone."""
         self._links = ChannelLinks()
-        self._link.background.cancel(_SECURE)
+        if self._session is None or not self._session.answers:
+            self.end_session()
+            self._link.background.cancel(_SECURE)
 
     def end_session(self) -> None:
         """Another attempt may begin, by other keys."""
@@ -104,6 +106,9 @@ class SecureMember:
         if step.kind == pb.OPEN:
             self.format.check_agreed(step.agreed)
             self._link.background.start(_SECURE, self._opened(tag, step))
+        elif self._session is None and step.kind in {pb.SURVIVORS, pb.VOTED}:  # of a session that it has forgotten
+            sits_out = step_body(pb.SITS_OUT, step.attempt, {self._number: b"it was started again"})
+            self._link.background.start("sits out", self._link.say(tag, **sits_out))
         elif self._session is None or step.attempt != self._session.attempt:
             raise RefusedError("stale", "a step of a secure sum came that this UE has no part in")
         elif self._session.steps.qsize() < _MOST_WAITING:
@@ -147,6 +152,7 @@ class SecureMember:
             masked = member.masked(SKETCH, self.format.sketch_words(own.sketch, self._weight, tag, self._number))
             packed = packed_words(masked, self.format.sketch.bits).tobytes()
             await self._say(session, pb.MASKED, {self._number: packed}, of=SKETCH)
+        session.answers = True
         masking = asyncio.ensure_future(self._mask(session, own))
         try:
             while True:

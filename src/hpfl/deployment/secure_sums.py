@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from hpfl.deployment.checks import CheckedSketch, check_update
 from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_names import default_name
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_cell import LeftBetweenError, SecureCell
@@ -36,6 +38,8 @@ SOONER = 0.8
 
 _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 """Between two attempts at one model, doubled each time."""
+_KEPT_LISTS = 64
+"""Models of which an edge remembers with whom their sums may have been uncovered."""
 _AGREES_S = 30.0
 """No UE is waited for longer where those that are left agree on who they are."""
 
@@ -57,6 +61,8 @@ class SecureSums:
         self._trust = DeploymentTrust(settings.tls)
         self._cell: SecureCell | None = None
         self._only: Collection[int] | None = None
+        self._bound: list[int] | None = None
+        self._shown: OrderedDict[tuple[str, bytes], dict[str, list[int]]] = OrderedDict()
         self._gathered = False
 
     # what UEs do
@@ -93,10 +99,13 @@ class SecureSums:
         """Set a session up while UEs compute, again where too few are left; who is in, and the mean of their sketches.
 
         In a later edge round there are no sketches, and no second attempt. There is nobody where the model has
-        diverged.
+        diverged. Where a sum on this model may be uncovered already, it is learnt of the same UEs alone: those of them
+        that are missing are waited for.
         """
         pause_s = _PAUSE_S
         while True:
+            if only is None and self._misses(tag):
+                vacant(True)
             setting_up = self._begin(tag.by(self._side.name), only)
             try:
                 held = await gather()
@@ -118,7 +127,9 @@ class SecureSums:
 
     def begin_updates(self, of: Collection[int]) -> set[int]:
         """Masked updates are due; whom it is worth asking."""
-        return set() if self._cell is None else self._cell.begin_updates(of)
+        if self._cell is None:
+            return set()
+        return self._cell.begin_updates(set(of) & set(self._shown_of(self._cell.tag).get(UPDATE, of)))
 
     async def summed(self, tag: Tag, announced: Mapping[int, CheckedSketch]) -> set[int]:
         """Learn the mean of the masked updates that have come; whose it is, nobody's where there is none."""
@@ -149,15 +160,19 @@ class SecureSums:
 
     def _begin(self, tag: Tag, only: Collection[int] | None) -> "asyncio.Task[None]":
         side, agreed = self._side, self._scales
-        self._only, self._gathered = only, False
+        shown = self._shown_of(tag)
+        bound = shown.get(SKETCH) if only is None else None
+        self._only, self._bound, self._gathered = only, bound, False
 
         def made(attempt: bytes) -> Session:
             return self.format.session(tag, edge=side.name, attempt=attempt, agreed=agreed, slots=len(self._slots))
 
         self._trust.look()
-        cell = self._cell = SecureCell(made, tag, side, self._slots, trust=self._trust, agreed=agreed)
+        cell = self._cell = SecureCell(made, tag, side, self._slots, trust=self._trust, agreed=agreed, shown=shown)
 
         def is_early() -> bool:
+            if bound is not None:  # nobody can stand in for any of them
+                return cell.num_heard < len(bound)
             return only is None and not self._gathered and (side.opening.is_early() or cell.num_heard < self.threshold)
 
         async def set_up() -> None:  # its first step comes after the models are on their way: UEs compute meanwhile
@@ -168,7 +183,29 @@ class SecureSums:
         task.add_done_callback(_seen)
         return task
 
+    def _shown_of(self, tag: Tag) -> dict[str, list[int]]:
+        """With whom sums on a model may have been uncovered, by what is summed: an entry appears when it is asked."""
+        shown = self._shown.setdefault((tag.run, tag.base), {})
+        self._shown.move_to_end((tag.run, tag.base))
+        if len(self._shown) > _KEPT_LISTS:
+            self._shown.popitem(last=False)
+        return shown
+
+    def _misses(self, tag: Tag) -> bool:
+        """Whether UEs are not here with whom alone the others uncover a sum on this model again."""
+        bound, side = self._shown_of(tag).get(SKETCH, []), self._side
+        for number in bound:
+            side.attendance.need(number, "a sum on this model may be uncovered already, and is of the same UEs alone")
+        missing = [number for number in bound if number not in side.hub.children]
+        if missing:
+            what = "waits for those who were in the sum, or for another model"
+            log(what, level=logging.WARNING, round=tag.round, ues=[default_name(number) for number in missing])
+        return bool(missing)
+
     async def _sum_of_sketches(self, cell: SecureCell, held: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
+        if self._bound is not None:
+            known = self._side.gathering.held
+            held = {number: known[number].sketch for number in self._bound if number in known}
         await cell.masked_sketches(held, limit_s=self._limit_s)
         words, survivors = await cell.summed(SKETCH, limit_s=min(self._limit_s, _AGREES_S))
         self.sketch = self.format.sketch_mean(words, self._weight(held, survivors))
@@ -186,6 +223,8 @@ class SecureSums:
         return sum(whole_weight(self._work.config, said[ue].num_samples) for ue in ues)
 
     def _is_wanted(self, number: int) -> bool:
+        if self._bound is not None:
+            return number in self._bound
         is_out = self._side.attendance.is_left_out(number)
         return not is_out and (self._only is None or number in self._only)
 
@@ -199,9 +238,6 @@ class SecureSums:
             for number in error.members:  # one of them lies; who is in disputes again and again is left out
                 attendance.missed(number, why)
         log("no secure sum", level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, reason=str(error))
-        if self._cell is not None and self._cell.num_bound:
-            what = "waits for those who were in the sum, or for another model"
-            log(what, level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, ues=self._cell.num_bound)
 
 
 _WRONG: SumOutcome = "unmasked wrong"

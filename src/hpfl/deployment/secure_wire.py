@@ -12,6 +12,19 @@ from hpfl.deployment.wire import Tag
 ATTEMPT_BYTES = 16
 SKETCH, UPDATE = "sketch", "update"
 
+STEPS = (
+    (pb.KEYS, ""),
+    (pb.SHARES, ""),
+    (pb.VOTES, ""),
+    (pb.MASKED, SKETCH),
+    (pb.VOTES, SKETCH),
+    (pb.REVEALED, SKETCH),
+    (pb.MASKED, UPDATE),
+    (pb.VOTES, UPDATE),
+    (pb.REVEALED, UPDATE),
+)
+"""What a UE sends in a session, in this order; it votes on survivors only where some have left before."""
+
 _SETTING_UP = frozenset({pb.OPEN, pb.KEYS, pb.ROSTER, pb.SHARES, pb.SHARED, pb.SITS_OUT, pb.COMPLAINT})
 _VOTING = frozenset({pb.VOTES, pb.VOTED})
 """On a list of survivors, or of no sum: on that of the members."""
