@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +110,10 @@ class Cell:
         return np.array([each[0], sum(each[1:])])
 
     def rest(self) -> None:
-        """Wait until the next round is prepared, and nobody computes any more."""
+        """Wait until the next round is prepared, and nobody computes any more; after a lost one it is asked for later."""
         time.sleep(0.5)
-        plain.until(lambda: bool(self.deployment.cloud.held), 60.0)
+        with suppress(TimeoutError):
+            plain.until(lambda: bool(self.deployment.cloud.held), 10.0)
         time.sleep(0.5)
 
     def close(self) -> None:
@@ -130,7 +132,8 @@ class CutOff(SecureMember):
     def is_due(self, session: Any, kind: int, of: str) -> bool:
         round_number = session.tag.base_round
         turn = round_number // 2
-        chosen = (self._number + 11 * turn) % len(self._slots) < int(len(self._slots) * self.share)
+        few = int(len(self._slots) * self.share)
+        chosen = (self._number + few * turn) % len(self._slots) < few
         return (
             chosen
             and round_number % 2 == 1

@@ -137,8 +137,8 @@ class Attendance:
             self._tell("let in again", number, "its slot has been given away")
 
     def need(self, number: int, why: str) -> None:
-        """Nobody else can answer in this child's place: if it is left out it is let in, on trial."""
-        if self.is_left_out(number):
+        """Nobody else can answer in this child's place: if it is left out it is let in, on trial; no liar is."""
+        if self.is_left_out(number) and number not in self._strikes:
             self._seat(number, "sketch").let_in()
             self._out.discard(number)
             self._tell("let in again", number, why)
