@@ -1,22 +1,26 @@
-"""What secure sums cost a deployed round: the same cell with and without, in one run, in turn, UEs that do not train.
+"""What secure sums cost a deployed round: the same cell with and without, in one run, in turn.
 
-    .venv/bin/python benchmarks/secure.py [--json] [--ues 100] [--rounds 6] [--blocks 3] [--flower PYTHON]
-
-UEs need not wait for their training to set a sum up and make its masks: with `--training 4` they train for so long on
-processors of their own (they wait), and the seconds beyond that are told.
+    .venv/bin/python benchmarks/secure.py [--json] [--rounds 6] [--blocks 3] [--training 4] [--flower PYTHON]
 
 One edge, 100 UEs with certificates, connections and streams of their own, 80k parameters, real processes on loopback.
-Blocks of rounds of the one and of the other deployment follow each other, each after the other has come to rest.
+Blocks of rounds of the arrangements follow each other, each after the others have come to rest.
 
-ratio      seconds of a round with secure sums over those of one without               bar: 2
-dropped    the same where 30 of 100 UEs are cut off in every second round, each before another of the eight steps of
-           a session, and come back; rounds in which they are cut off alone             bar: 2
+UEs train for `--training` seconds as if each did on a processor of its own: they wait. What of a secure sum does not
+depend on the update (keys, shares, that all know the same members, all masks, draws that round) they do meanwhile, as
+they can where they train; it takes some 1.4 s here, for all UEs share the cores of this machine. Told are the seconds
+of a round beyond those of training, from one model to the next.
+
+plain      seconds of a round beyond training, without secure sums
+secure     the same with secure sums                                                   bar: 2 times plain
+dropped    the same where 30 of 100 UEs are cut off in every second round, each before another step of a session, and
+           come back as new processes would; rounds in which they are cut off alone    bar: 2 times plain
+busy       plain and secure where nobody trains: there is no time to prepare in, and a round has all keystreams of all
+           UEs in it, one after the other on the cores of this machine                 no bar
 flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation, with 3
            neighbours a client (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
 
 Processor time tells what a machine of its own would spend: of the edge, and of one UE, in a round and what follows it
-until the next is prepared. All UEs share the cores of this machine: a round's seconds are those of all their keystreams
-one after the other, where each UE of a cell has a machine to itself.
+until the next is prepared.
 """
 
 import argparse
@@ -57,11 +61,13 @@ SECURE = ["secure.aggregation=cell"]
 PROCESSES = 2
 CUT_BEFORE = [step for step in STEPS if step != (pb.MASKED, UPDATE)]  # that one travels as a vector
 ROWS = (
-    ("plain", "a deployed round without secure sums", "s", None),
+    ("plain", "a round beyond training, without secure sums", "s", None),
     ("secure", "the same with secure sums", "s", None),
     ("dropped", "the same with 30 of 100 UEs cut off in it", "s", None),
     ("secure_ratio", "secure over plain", "", 2.0),
     ("dropped_ratio", "30 of 100 cut off, over plain", "", 2.0),
+    ("plain_busy", "a round where nobody trains, without", "s", None),
+    ("secure_busy", "the same with secure sums", "s", None),
     ("plain_edge_cpu", "the edge's processor time in a round without", "s", None),
     ("secure_edge_cpu", "the edge's processor time in a round with", "s", None),
     ("plain_ue_cpu", "a UE's processor time in a round without", "s", None),
@@ -110,7 +116,7 @@ class Cell:
         return np.array([each[0], sum(each[1:])])
 
     def rest(self) -> None:
-        """Wait until the next round is prepared, and nobody computes any more; after a lost one it is asked for later."""
+        """Wait until the next round is prepared, and nobody computes any more; not for ever after a lost one."""
         time.sleep(0.5)
         with suppress(TimeoutError):
             plain.until(lambda: bool(self.deployment.cloud.held), 10.0)
@@ -188,20 +194,26 @@ def started(*arguments: str) -> "subprocess.Popen[str]":
 
 def measured(options: argparse.Namespace) -> dict[str, float]:
     """Median seconds of rounds of all three arrangements, and of Flower's."""
-    found: dict[str, list[float]] = {"plain": [], "secure": [], "dropped": []}
-    used = {name: np.zeros(2) for name in found}
+    training_s = options.training
+    kinds = {
+        "plain": ([], 0, training_s),
+        "secure": (SECURE, 0, training_s),
+        "dropped": (SECURE, 30, training_s),
+        "plain_busy": ([], 0, 0.0),
+        "secure_busy": (SECURE, 0, 0.0),
+    }
+    chosen = options.only or list(kinds)
+    found: dict[str, list[float]] = {name: [] for name in chosen}
+    used = {name: np.zeros(2) for name in chosen}
     with tempfile.TemporaryDirectory() as folder:
-        kinds = {"plain": ([], 0), "secure": (SECURE, 0), "dropped": (SECURE, 30)}
-        chosen = options.only or list(kinds)
-        cells = {name: Cell(Path(folder) / name, options.ues, *kinds[name], options.training) for name in chosen}
+        cells = {name: Cell(Path(folder) / name, options.ues, *kinds[name]) for name in chosen}
         try:
             time.sleep(30.0)  # from then on nobody waits for who is not there
             for name, cell in cells.items():
                 print(name, "begins", cell.play(2), file=sys.stderr)
+                cell.rest()
             for _ in range(options.blocks):
                 for name, cell in cells.items():
-                    for other in cells.values():
-                        other.rest()
                     before, rounds = cell.processor_s(), cell.play(options.rounds)
                     cell.rest()
                     used[name] += (cell.processor_s() - before) / (options.rounds + 1)
@@ -211,7 +223,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
         finally:
             for cell in cells.values():
                 cell.close()
-    result = {name: statistics.median(few) - options.training for name, few in found.items() if few}
+    result = {name: statistics.median(few) - kinds[name][2] for name, few in found.items() if few}
     for name in {"plain", "secure"} & cells.keys():
         edge_s, ues_s = (used[name] / options.blocks).tolist()
         result |= {f"{name}_edge_cpu": edge_s, f"{name}_ue_cpu": ues_s / options.ues}
@@ -232,8 +244,8 @@ def main() -> None:
     parser.add_argument("--ues", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--blocks", type=int, default=3)
-    parser.add_argument("--only", nargs="*", choices=["plain", "secure", "dropped"])
-    parser.add_argument("--training", type=float, default=0.0, help="seconds that UEs train, which are taken off again")
+    parser.add_argument("--only", nargs="*", choices=["plain", "secure", "dropped", "plain_busy", "secure_busy"])
+    parser.add_argument("--training", type=float, default=4.0, help="seconds that UEs train, which are taken off again")
     parser.add_argument("--flower", help="python of an environment with flwr[simulation] 1.42")
     parser.add_argument("--swarm", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--edge", help=argparse.SUPPRESS)

@@ -1,6 +1,8 @@
 """From the sum of masked words to the sum: secrets put together from shares, checked, and their masks taken away."""
 
-from collections.abc import Callable, Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -14,6 +16,9 @@ from hpfl.secrecy.secrecy_errors import WrongMaskError
 from hpfl.secrecy.session import Instance, Session
 from hpfl.secrecy.shamir import coefficients, combined
 from hpfl.secrecy.words import WordArray
+
+_AT_ONCE = min(os.cpu_count() or 1, 8)
+"""Threads that make masks of those who have dropped out."""
 
 Coefficients = Callable[[tuple[int, ...]], list[int]]
 
@@ -47,9 +52,22 @@ def unmask(known: Revealed, total: MaskedWords, survivors: Collection[int], drop
     words = total.copy()
     add_masks(words, [], [self_mask(digest, name, owner, seeds[owner]) for owner in survivors])
     public = {number: known.adverts[number].masks[known.place] for number in survivors}
-    for owner in dropped:
-        key = mask_key(digest, name, owner, seeds[owner])
-        add_masks(words, *pair_masks(digest, name, owner, key, public))
+
+    def left_by(owners: Sequence[int]) -> MaskedWords:
+        """The masks that wait for some who have dropped out."""
+        found = np.zeros_like(words)
+        for owner in owners:
+            key = mask_key(digest, name, owner, seeds[owner])
+            add_masks(found, *pair_masks(digest, name, owner, key, public))
+        return found
+
+    parts = [part for part in (sorted(dropped)[at::_AT_ONCE] for at in range(_AT_ONCE)) if part]
+    if len(parts) > 1:  # keystreams and sums are made without Python's lock
+        with ThreadPoolExecutor(len(parts)) as threads:
+            for found in threads.map(left_by, parts):
+                words += found
+    elif parts:
+        words += left_by(parts[0])
     return words.astype(np.uint64) & np.uint64(2**known.instance.bits - 1)
 
 

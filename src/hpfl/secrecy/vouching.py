@@ -1,12 +1,12 @@
 """Tags by which members vouch to one another for a list: two members believe the same one, whatever an edge tells."""
 
 import hashlib
-import hmac
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from hmac import compare_digest
 
 from hpfl.secrecy.keys import PairKeys
-from hpfl.secrecy.messages import vouched_text
+from hpfl.secrecy.messages import TAG_BYTES, vouched_text
 from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Session
 
@@ -30,7 +30,7 @@ class Vouching:
     def check(self, of: str, members: Collection[int], survivors: Collection[int], tags: Mapping[int, bytes]) -> None:
         """Refuse a list that fewer vouch for than the threshold, with this member."""
         text, channels = self._text(of, members, survivors), self.channels
-        right = sum(hmac.compare_digest(_tag(channels[other].verify, text), tag) for other, tag in tags.items())
+        right = sum(compare_digest(_tag(channels[other].verify, text), tag) for other, tag in tags.items())
         if 1 + right < self.session.threshold:
             found = f"{1 + right} members (with this one) vouch for the {'survivors' if of else 'members'} it knows"
             wanted = f"wanted {self.session.threshold}: nothing is revealed"
@@ -41,4 +41,5 @@ class Vouching:
 
 
 def _tag(key: bytes, text: bytes) -> bytes:
-    return hmac.digest(key, text, "sha256")
+    """BLAKE2b with a key (RFC 7693)."""
+    return hashlib.blake2b(text, key=key, digest_size=TAG_BYTES).digest()
