@@ -7,7 +7,7 @@ _DOCS = Path(__file__).parents[1] / "docs"
 _OTHERS = "reference/files.md"
 """The page of files that no run leaves by itself."""
 _ONLY = {"simulated": "deployed runs only", "deployed": "simulated runs only"}
-_SOMETIMES = ("`data.held_out_ues`", "attack", "section `privacy`")
+_SOMETIMES = ("`data.held_out_ues`", "attack", "section `privacy`", "methods that keep")
 """What rows of columns name that only some configurations bring."""
 
 

@@ -7,12 +7,17 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from hpfl import cli_reproduce
 from hpfl.cli import app
 from hpfl.studies import time_to_accuracy as study
 from hpfl.studies.cases import QUICK
 from hpfl.studies.catalogue import GROUPS, STUDIES
 
 runner = CliRunner()
+
+
+SHORT = replace(QUICK, setups={"mnist": replace(QUICK.setups["mnist"], rounds=15)})
+"""The quick version with fewer rounds: the same runs, figures and tables."""
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +36,11 @@ def reproduced(tmp_path_factory):
         "--out",
         str(out),
     ]
-    answer = runner.invoke(app, command)
-    assert answer.exit_code == 0, answer.output
-    return out
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli_reproduce, "QUICK", SHORT)
+        answer = runner.invoke(app, command)
+        assert answer.exit_code == 0, answer.output
+        yield out
 
 
 QUICK_FIGURES = [name for name in GROUPS["figures"] if STUDIES[name].parts(QUICK, [0])]

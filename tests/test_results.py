@@ -114,7 +114,7 @@ def test_every_key_of_a_comparison_as_json_is_explained(folders, tmp_path):
     done = CliRunner().invoke(app, ["compare", "--json", *map(str, chosen)])
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [len(row["runs"]) for row in rows] == [2, 1]
-    of_a_run = set(rows[0]["runs"][0]) - {"label", "seed"}
+    of_a_run = set(rows[0]["runs"][0]) - {"label", "seed", "worse_off_than_local"}
     assert of_a_run <= explained("summary.json")
     assert all(set(row.pop("intervals")) <= of_a_run for row in rows)
     keys = set().union(*(flat(row) for row in rows)) - {"time_ratio"} | {"intervals"}

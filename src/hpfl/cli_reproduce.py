@@ -68,10 +68,10 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
     """Run the sweeps behind figures of the paper, draw them, judge its claims, and write one page: OUT/index.html.
 
     Figures 3 to 11 are the paper's; planner-gap, clocks, orders (of the gradient), fairness, sensitivity,
-    time-to-accuracy, own-step, adaptation, whole-cost, robust and privacy go beyond it. Runs that are done are skipped,
-    so an interrupted study goes on where it stopped, and folders of runs made on several machines merge by copying them
-    together. The page tells of other studies too that are complete in OUT. Its figures are SVG and PNG for a screen;
-    --format and --style add others, those of a style in a folder of its name: OUT/STUDY/ieee.
+    time-to-accuracy, own-step, adaptation, whole-cost, robust, privacy and methods go beyond it. Runs that are done are
+    skipped, so an interrupted study goes on where it stopped, and folders of runs made on several machines merge by
+    copying them together. The page tells of other studies too that are complete in OUT. Its figures are SVG and PNG
+    for a screen; --format and --style add others, those of a style in a folder of its name: OUT/STUDY/ieee.
     """
     scale = QUICK if quick else FULL
     wanted = [altered(study, set_ or ()) for study in _chosen(names)]

@@ -156,8 +156,9 @@ def _run(
     idle = idle_settings(config, owned=dataset.owners is not None)
     with how.cohorts(heard.hooks.note) as make, _tracing(config, resume=resume) as trace:
         drawn = None if trace is None else trace.record
+        rows = None if store is None else store.rows
         kind: dict[str, Any] = {"device": device, "make": make, "record": drawn}
-        simulation = build_simulation(config, dataset, **kind, stopwatch=time.perf_counter)
+        simulation = build_simulation(config, dataset, **kind, stopwatch=time.perf_counter, rows=rows)
 
         def facts() -> dict[str, Any]:
             return {

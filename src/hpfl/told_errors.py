@@ -13,6 +13,7 @@ from hpfl.planning.checking import PlanError
 from hpfl.planning.deadline import ConvergenceError
 from hpfl.reporting.checkpoint import CheckpointError
 from hpfl.reporting.store import OutputError
+from hpfl.row_files import RowFileError
 from hpfl.tracebacks import short_traceback
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.combine import CombineError
@@ -23,6 +24,7 @@ REFUSALS = (
     PartitionError,
     CheckpointError,
     OutputError,
+    RowFileError,
     LearningError,
     ChannelError,
     InfeasibleError,
@@ -33,7 +35,7 @@ REFUSALS = (
 """What was asked for cannot be done."""
 LOST = (DivergedError, NonFiniteUpdateError)
 """The model was lost on the way."""
-_ALL_IS_SAID = (ConfigError, CheckpointError, OutputError)
+_ALL_IS_SAID = (ConfigError, CheckpointError, OutputError, RowFileError)
 
 
 def tell(error: Exception) -> NoReturn:

@@ -1,5 +1,9 @@
 """Every method under every planner and clock, through a stop and a resume, and with UEs that never train."""
 
+import os
+import signal
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -45,7 +49,7 @@ def config(method: str, planner: str = "joint", clock: str = "round", **more: An
     found.learning.batch_size, found.learning.local_epochs = 4, 1
     found.planning.planner, found.training.clock = planner, clock
     found.planning.max_edges, found.planning.staleness_bound = 2, 2
-    found.training.rounds, found.evaluation.every = 4, 2
+    found.training.rounds, found.evaluation.every = 5, 2
     for place, value in more.items():
         section, key = place.split("__")
         setattr(getattr(found, section), key, value)
@@ -63,6 +67,7 @@ def played(settings: Config, **options: Any) -> Any:
 def test_every_method_runs_under_every_planner_and_clock(method: str, planner: str, clock: str) -> None:
     found = played(config(method, planner, clock))
     assert found.summary["completed"]
+    assert min(found.summary["time_s"], found.summary["energy_j"]) > 0
     assert all(torch.isfinite(part).all() for part in found.model.values())
     assert list(found.model) == [name for name, _ in model().named_parameters()]
     sketches = PLANNERS.part(planner).traits["sketches"]
@@ -81,6 +86,37 @@ def test_a_stopped_run_resumes_to_the_same_bits(method: str, tmp_path: Path) -> 
         assert torch.equal(tensor, parts.model[name])
     for name in ("personalised_accuracy", "meta_loss"):
         np.testing.assert_array_equal(whole.ues[name], parts.ues[name])
+
+
+KILLED = """
+import sys
+from test_method_planner_contract import dying
+
+dying(sys.argv[1], sys.argv[2])
+"""
+KILLED_AS = {"training__checkpoint_every": 2, "life__sample_fraction": 0.5, "training__rounds": 6}
+
+
+def dying(method: str, out: str) -> None:
+    """A run that nobody can stop in good order: it is killed after its fifth round."""
+    die = hpfl.Hooks(on_round=lambda one: os.kill(os.getpid(), signal.SIGKILL) if one.round == 5 else None)
+    played(config(method, "fastest", **KILLED_AS), out=out, hooks=die)
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(one, marks=[] if one == "fedala" else [pytest.mark.slow]) for one in METHODS.names()]
+)
+def test_a_killed_run_resumes_to_the_same_bits(method: str, tmp_path: Path) -> None:
+    here = Path(__file__)
+    path = os.pathsep.join([str(here.parent), str(here.parents[2] / "src")])
+    words = [sys.executable, "-W", "ignore", "-c", KILLED, method, str(tmp_path / "run")]
+    done = subprocess.run(words, env=os.environ | {"PYTHONPATH": path}, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    again = played(config(method, "fastest", **KILLED_AS), out=tmp_path / "run", resume=True)
+    whole = played(config(method, "fastest", **KILLED_AS))
+    assert all(torch.equal(whole.model[name], again.model[name]) for name in whole.model)
+    for name in ("personalised_accuracy", "meta_loss", "energy_j"):
+        np.testing.assert_array_equal(whole.ues[name], again.ues[name])
 
 
 @pytest.mark.parametrize(

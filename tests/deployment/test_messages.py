@@ -57,7 +57,7 @@ def test_a_sketch_that_crosses_a_second_question_is_not_held_against_its_ue(cert
         nodes.play(1)
         side = nodes.edges[0].ues.side
         children = list(side.hub.children.values())
-        until(lambda: side.gathering.held.keys() == {0, 1})
+        until(lambda: [held.tag.base_round for held in side.gathering.held.values()] == [nodes.state.round] * 2)
         before, refusals = [child.stream.received_bytes for child in children], refused(side.hub)
 
         async def ask():

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from hpfl.deployment.learner import Learner
 from hpfl.deployment.own_data import own_data
 from hpfl.deployment.own_store import OwnStore
 from hpfl.deployment.processes import adapt_ue
+from hpfl.deployment.status import Board
 from hpfl.deployment.stream import TierStream
 
 
@@ -196,3 +198,28 @@ def test_a_ue_with_a_head_of_its_own_takes_it_away_on_the_shared_body(certificat
     assert torch.equal(personal[head], kept.method[:-1])
     assert torch.equal(personal[body], shared[body])
     assert not torch.equal(personal[head], shared[head])
+
+
+def test_an_edge_is_told_of_a_ue_whose_state_is_lost_and_the_record_counts_it(certificates):
+    changes = ["learning.model=ue_and_rule_parts:narrow", "learning.method=ue_and_rule_parts:PrivateHead"]
+    told, states = [], []
+    with Nodes(certificates, "training.rounds=6", "planning.planner=full", *changes) as nodes:
+        nodes.start_all()
+        state_of = Path(nodes.ue_settings(1).state)
+        board = Board(nodes.deployment.cloud, edges={}, num_ues=4)
+
+        def watch(state, record):
+            told.append(record.to_json()["num_anew"])
+            states.append({row.node: row.state for row in board.rows()}["ue-1"])
+            if record.round in {2, 4}:  # comes back with its state, then without
+                nodes.kill("ue-1")
+                if record.round == 4:
+                    shutil.rmtree(state_of)
+                nodes.start_ue(1)
+            return True
+
+        nodes.play(watch=watch)
+    assert told[:4] == [0, 0, 0, 0]
+    assert sum(told) == 1
+    assert states[told.index(1)] == "began anew"
+    assert "began anew" not in states[:4]

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,11 +16,13 @@ from hpfl.config import load, to_toml
 from hpfl.reporting.against_local import worse_off
 from hpfl.reporting.compare import compare_command_output, compare_runs, compare_views, explanations, show, table
 from hpfl.reporting.compare_figure import compare_figure
+from hpfl.reporting.group_rows import rows
 from hpfl.reporting.groups import Group, grouped
 from hpfl.reporting.runs import RunView, load_run, load_runs
 from hpfl.reporting.schedules import same_edges
 from hpfl.reporting.store import OutputError
 from hpfl.reporting.targets import LOSS, Target
+from hpfl.reporting.ue_spread import fate_of_ues
 from hpfl.reporting.ways import Ways, common_target, ratio, way_to, ways_to
 from hpfl.reporting.why import why
 
@@ -459,4 +462,15 @@ def test_ues_that_are_worse_off_than_alone_are_counted_seed_by_seed() -> None:
     others = run("others", "ditto", [0.4, 0.6, 0.8, 0.9], [9, 9, 9, 8])
     groups = [Group(label=one.label, runs=(one,)) for one in (alone, shared, others)]
     assert worse_off(groups) == ["shared: 33 % of the UEs are worse off than with method local."]
+    told = {row["label"]: row for row in rows(groups, None, None)}
+    assert [told[one.label]["worse_off_than_local"] for one in groups] == [None, pytest.approx(1 / 3), None]
+    assert told["shared"]["final_personalised_accuracy_worst_tenth"] == 0.4
+    assert told["shared"]["final_personalised_accuracy_std"] == pytest.approx(np.std([0.4, 0.6, 0.8, 0.9]))
     assert not worse_off(groups[1:])
+
+
+def test_newcomers_are_no_part_of_the_spread_over_ues() -> None:
+    ues = {"personalised_accuracy": ["0.2", "0.6", "0.8", ""], "held_out": ["True", "False", "False", "False"]}
+    fate = fate_of_ues(replace(view("mine", RISING), ues=ues), None)
+    assert fate["final_personalised_accuracy_worst_tenth"] == 0.6
+    assert fate["worse_off_than_local"] is None

@@ -50,6 +50,7 @@ def test_final_is_the_last_evaluation_and_best_the_best() -> None:
     summary = summarise([*history([0.2, 0.8, 0.6], every=2), record(7)], target=None)
     assert summary["final_personalised_accuracy"] == 0.6
     assert summary["best_personalised_accuracy"] == 0.8
+    assert summary["best_round"] == 4
     assert summary["best_meta_loss"] == pytest.approx(0.2)
     assert summary["final_meta_loss"] == pytest.approx(0.4)
     assert summary["rounds"] == 7

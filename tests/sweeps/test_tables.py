@@ -97,6 +97,30 @@ def test_a_row_has_every_axis_the_seed_and_the_way_to_every_target():
     assert tag(Target(0.12, "personalised_test_loss")) == "loss_0.12"
 
 
+def test_every_run_is_held_against_the_local_one_that_differs_by_the_method_alone():
+    grid = {"planning.planner": ["paper", "random"], "learning.method": ["local", "fedper"]}
+    based = small(grid=grid, seeds=1)
+    cells = cells_of(based.study, based.base)
+    accuracies = {("paper", "local"): [0.5, 0.5], ("random", "local"): [0.9, 0.9]}
+
+    def view(cell):
+        planner, method = cell.values["planning.planner"], cell.values["learning.method"]
+        ues = {"personalised_accuracy": accuracies.get((planner, method), [0.4, 0.6]), "samples": [5, 5]}
+        return RunView(label="", rows=rows([1, 2, 3]), config={"learning": {"method": method}}, ues=ues)
+
+    made = [SweptRun(cell=cell, seed=0, view=view(cell), lost=None, wall_s=1.0, environment={}) for cell in cells]
+    sweep = Swept(study=based.study, cells=cells, targets=[], runs=made)
+    told = {(row["planning.planner"], row["learning.method"]): row for row in result_rows(sweep)}
+    assert {place: row["worse_off_than_local"] for place, row in told.items()} == {
+        ("paper", "local"): None, ("paper", "fedper"): 0.5, ("random", "local"): None, ("random", "fedper"): 1.0,
+    }  # fmt: skip
+    assert told["paper", "fedper"]["final_personalised_accuracy_worst_tenth"] == 0.4
+    assert told["paper", "fedper"]["best_round"] == 1
+    first = tables(sweep)[0]
+    own = first.rows[list(told).index(("paper", "fedper"))][first.headings.index("worse off than local (%)")]
+    assert own.mean == 50
+
+
 def test_every_cell_is_set_against_the_one_that_is_like_it():
     grid = {"planning.planner": ["paper", "random"], "network.bandwidth_hz": [1e6, 2e6]}
     based = small(grid=grid, baseline={"planning.planner": "paper"})

@@ -13,6 +13,9 @@ from hpfl.arrays import IntArray
 from hpfl.clusters.block_worker import HELD, ROWS, Array, Given, tensor
 from hpfl.learning import Kept
 
+MOST_BYTES = 1 << 30
+"""Rows of all UEs that take more are not held twice: they are sent with every call."""
+
 
 @dataclass
 class PrivateRows:
@@ -39,6 +42,8 @@ class PrivateRows:
             if isinstance(own, str):
                 continue
             new = tensor(own)
+            if self.num_ues * new[0].nbytes > MOST_BYTES:
+                continue
             if name not in self.rows:
                 self.rows[name] = new.new_zeros(self.num_ues, *new.shape[1:])
                 self.known[name] = torch.zeros(self.num_ues, dtype=torch.bool)

@@ -33,7 +33,7 @@ class CheckedSketch:
     """A sketch whose numbers are finite, how long it was computed, and the noise [C] that each coding would add.
 
     An edge's lists its UEs and their samples. `scale` is what the update is multiplied by, as its values were, and
-    `num_counted` how many of the samples count.
+    `num_counted` how many of the samples count. `anew` are UEs that began anew, for nothing is kept of theirs.
     """
 
     values: FloatArray
@@ -45,6 +45,7 @@ class CheckedSketch:
     noise: FloatArray = field(default_factory=lambda: np.zeros(0))
     scale: float = 1.0
     num_counted: int = 0
+    anew: frozenset[int] = frozenset()
 
     @property
     def norm(self) -> float:
@@ -138,6 +139,7 @@ def check_sketch(sketch: Any, *, width: int, largest: float, codings: int = 0) -
         took_s=sketch.took_s,
         noise=noise,
         num_counted=int(sketch.num_samples),
+        anew=frozenset(sketch.anew),
     )
 
 
@@ -150,7 +152,7 @@ def check_edge_sketch(
         raise RefusedError("identity", f"edge {edge} lists UEs that are not its own")
     if checked.samples.min() < 1 or checked.samples.max() > most_samples:
         raise RefusedError("samples", f"edge {edge} lists sample counts outside 1 to {most_samples}")
-    return checked
+    return replace(checked, anew=checked.anew & frozenset(checked.ues.tolist()))
 
 
 def check_order(order: Any, ues: Collection[int]) -> None:

@@ -48,6 +48,7 @@ class Cloud:
             self.releases = Releases(ues_of, experiment.config.network.num_ues, path)
             side.on_models, side.on_sketch = self.releases.handed, self.releases.sketched
         self.ues_out: Mapping[int, frozenset[int]] = self._ways.ues_out  # by edge
+        self.ues_anew: Mapping[int, frozenset[int]] = self._ways.ues_anew
 
     @property
     def held(self) -> Mapping[int, Held]:

@@ -1,12 +1,13 @@
 """What children hold and what edges deliver, once it has been checked."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hpfl.arrays import BoolArray
 from hpfl.deployment.checks import Bounds, CheckedSketch, check_update, check_weight
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, Tag, Vector
@@ -31,6 +32,11 @@ class Held:
 
     tag: Tag
     sketch: CheckedSketch
+
+
+def num_anew(held: Mapping[int, Held], awaiting: BoolArray) -> int:
+    """How many UEs began anew, for they keep nothing of earlier models, at the edges that have a new model."""
+    return sum(len(one.sketch.anew) for edge, one in held.items() if awaiting[edge])
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,7 @@ class Edge:
             noise=numbers(noise),
             name=self.ues.other_names(sketches),
             left_out=sorted(self.ues.side.attendance.left_out()),
+            anew=[ue for ue, sketch in sketches.items() if sketch.anew],
         )
 
     async def upload(self, tag: Tag, order: Any) -> Upload | None:

@@ -28,7 +28,8 @@ class FromEdges:
     """The cloud's own ways with its children; `delivered` are this round's updates in the order of arrival.
 
     `coding` is the entry of the menu of codings that edges were ordered to send by; `ue_names` is what edges call UEs
-    that bear other names than numbers have it, `ues_out` the UEs that each edge says it has left out.
+    that bear other names than numbers have it, `ues_out` the UEs that each edge says it has left out,
+    `ues_anew` those that began anew on the model they have computed on last.
     """
 
     children_are = "edges"
@@ -38,6 +39,7 @@ class FromEdges:
         self.delivered: dict[int, Delivered] = {}
         self.ue_names: dict[int, str] = {}
         self.ues_out: dict[int, frozenset[int]] = {}
+        self.ues_anew: dict[int, frozenset[int]] = {}
         self.coding = 0
         self._experiment = experiment
         self._ues_of = ues_of
@@ -77,6 +79,7 @@ class FromEdges:
         )
         _note_names(self.ue_names, checked.ues.tolist(), sketch.name)
         self.ues_out[child.number] = frozenset(sketch.left_out) & frozenset(self._ues_of[child.number])
+        self.ues_anew[child.number] = checked.anew
         return checked
 
     def trusted(self, held: Mapping[int, Held]) -> dict[int, Held]:

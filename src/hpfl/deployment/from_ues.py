@@ -81,7 +81,13 @@ class FromUes:
             self.secure.gone(child)
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
-        """A sketch with the samples that the UE has declared."""
+        """A sketch with the samples that the UE has declared; it is said where one began anew."""
+        checked = self._checked(child, sketch)
+        if checked.anew:  # what it kept is lost, or it comes late
+            log("ue began anew", level=logging.WARNING, ue=child.number, name=child.name)
+        return checked
+
+    def _checked(self, child: Child, sketch: Any) -> CheckedSketch:
         work = self._experiment
         if self.secure is not None:  # it comes without its numbers, which are masked
             said = check_sketch(sketch, width=0, largest=0.0)

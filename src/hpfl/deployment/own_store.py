@@ -16,6 +16,8 @@ from hpfl.deployment.wire import Tag
 from hpfl.learning import Kept
 
 _NAMES = ("method", "uplink")
+FIRST = (0, 0)
+"""The place of a run's first model, of which a UE keeps nothing from before."""
 
 
 class OwnStore:

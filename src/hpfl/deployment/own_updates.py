@@ -11,10 +11,11 @@ import torch
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.deployment.checks import check_update
 from hpfl.deployment.coder import Coder
+from hpfl.deployment.kept_files import place_of
 from hpfl.deployment.learner import Learner
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.own_store import OwnStore
+from hpfl.deployment.own_store import FIRST, OwnStore
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.ue_privacy import Released, UePrivacy
 from hpfl.deployment.wire import Tag, Vector
@@ -27,7 +28,8 @@ from hpfl.training.edge_round import draw_key
 class OwnUpdate:
     """An update as it is sent uncoded, what arrives of it, its sketch, what codings would add, and what is kept.
 
-    `levels` are those that it is sent as under masks, where they have noise in them.
+    `levels` are those that it is sent as under masks, where they have noise in them. `anew`: the UE keeps something
+    between rounds, and had nothing left of earlier models.
     """
 
     packed: Vector
@@ -36,6 +38,7 @@ class OwnUpdate:
     noise: FloatArray
     kept: Kept | None = None
     levels: IntArray | None = None
+    anew: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ class OwnUpdates:
 
     def _sent(self, tag: Tag, params: Vector) -> OwnUpdate:
         key = draw_key(tag.base_round, tag.edge_round)
-        before = (self.store.before(tag) if self._keeps else None) or Kept()
+        found = self.store.before(tag) if self._keeps else None
+        before, anew = found or Kept(), self._keeps and found is None and place_of(tag) > FIRST
         update, own = self.learner.local(params, before.method, key=key)
         streams = Streams(self.work.config.training.seed)
         draws = Draws(streams, key, np.array([self.number]), torch.device("cpu"))
@@ -103,7 +107,8 @@ class OwnUpdates:
         check_update(packed.arrives, self.work.bounds)
         kept = Kept(own, packed.kept) if self._keeps else None
         noise = self.coder.foretold(packed.arrives, tag, key=key)
-        return OwnUpdate(packed.message, packed.arrives, self.learner.sketch(packed.arrives), noise, kept)
+        sketch = self.learner.sketch(packed.arrives)
+        return OwnUpdate(packed.message, packed.arrives, sketch, noise, kept, anew=anew)
 
     def _uplink_row(self, before: Kept) -> torch.Tensor:
         """What the uplink kept; zeros of a UE that begins."""

@@ -14,7 +14,7 @@ from hpfl.deployment.audit import Aggregated, Uploaded
 from hpfl.deployment.books import Books
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.deliveries import Delivered, Held
+from hpfl.deployment.deliveries import Delivered, Held, num_anew
 from hpfl.deployment.measured_timeline import RoundTimes, stretches
 from hpfl.deployment.model_steps import steps_of
 from hpfl.deployment.named_model import NamedModel
@@ -115,6 +115,7 @@ class DeployedExecutor:
             dropped=rebased,
             base_round=base_round,
             places=self.links.places,
+            num_anew=num_anew(held, state.awaiting) if any(self.updates.sending.numbers_kept) else None,
         )
         return seen if self.downlink is None else self._from_above(state, seen, self.downlink)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
 from hpfl.assembly import written_menu
 from hpfl.config import Experiment
 from hpfl.deployment.audit import AuditLog, LoggedCodings
@@ -65,8 +67,8 @@ def logged_codings(config: Experiment, sending: Sending, state: TrainState) -> L
     if not sending.codings:
         return None
     arrays = {} if sending.places is None else {"places": sending.places.numpy()}
-    if CLOUD_CODEC in state.kept:
-        arrays[CLOUD_CODEC] = state.kept[CLOUD_CODEC].numpy()
+    if isinstance(own := state.kept.get(CLOUD_CODEC), torch.Tensor):
+        arrays[CLOUD_CODEC] = own.numpy()
     return LoggedCodings(menu=written_menu(config), seed=config.training.seed, arrays=arrays)
 
 

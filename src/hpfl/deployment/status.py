@@ -108,14 +108,15 @@ class Board(Watcher):
     def _ue_rows(self) -> list[BoardRow]:
         """All UEs, under the names that their edges say."""
         round_of = {ue: held.tag.base_round for held in self._cloud.held.values() for ue in held.sketch.ues.tolist()}
-        out = frozenset[int]().union(*self._cloud.ues_out.values())
-        return [self._ue_row(number, round_of.get(number), is_out=number in out) for number in range(self._num_ues)]
+        told = {"left out": self._cloud.ues_out, "began anew": self._cloud.ues_anew}
+        state_of = {ue: state for state, by_edge in told.items() for ues in by_edge.values() for ue in ues}
+        return [self._ue_row(number, round_of.get(number), state_of.get(number)) for number in range(self._num_ues)]
 
-    def _ue_row(self, number: int, base_round: int | None, *, is_out: bool) -> BoardRow:
+    def _ue_row(self, number: int, base_round: int | None, state: str | None) -> BoardRow:
         planned_s, measured_s = self._seconds.get(f"ue {number}", (None, None))
         return BoardRow(
             node=self._cloud.ue_names.get(number) or default_name(number),
-            state="left out" if is_out else "computing" if base_round is None else "ready",
+            state=state or ("computing" if base_round is None else "ready"),
             round=base_round,
             planned_s=planned_s,
             measured_s=measured_s,
@@ -130,7 +131,10 @@ class Board(Watcher):
             yield
         finally:
             writing.cancel()
-            write_status(out, self.text())
+            loop.run(self._write_last(out))  # in the loop as the others are: two writers would take each other's file
+
+    async def _write_last(self, out: Path) -> None:
+        write_status(out, self.text())
 
     async def keep_writing(self, out: Path) -> None:
         """Write the rows whenever they have changed, until cancelled."""

@@ -97,6 +97,7 @@ class Ue:
             num_samples=self.num_samples,
             took_s=took_s,
             noise=numbers(own.noise) if secure is None else b"",
+            anew=[self._settings.number] if own.anew else [],
         )
 
     def _made(self, tag: Tag, vector: Vector) -> OwnUpdate:

@@ -1,6 +1,7 @@
 """What UEs keep between rounds: rows of numbers, one for each UE, of its method, its uplink and its codec."""
 
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -8,17 +9,68 @@ from torch import Tensor
 from hpfl.arrays import IntArray
 
 
+class StoredRows(Protocol):
+    """One version of the rows [N, S] of very many UEs, which lie elsewhere; it never changes."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """N and S."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows."""
+
+    def at(self, ues: IntArray) -> Tensor:
+        """The rows of some UEs, in memory."""
+
+    def replaced(self, ues: IntArray, rows: Tensor) -> Self:
+        """The version with other rows of some UEs."""
+
+    def with_rows_of(self, ues: IntArray, other: Self) -> Self:
+        """The version in which some UEs have the rows of another version."""
+
+
+AnyRows = Tensor | StoredRows
+
+
+def rows_at(rows: AnyRows, ues: IntArray) -> Tensor:
+    """The rows of some UEs."""
+    return rows[torch.from_numpy(ues).to(rows.device)] if isinstance(rows, Tensor) else rows.at(ues)
+
+
+def replaced(rows: AnyRows, ues: IntArray, new: Tensor) -> AnyRows:
+    """Rows, with other ones of some UEs."""
+    if not isinstance(rows, Tensor):
+        return rows.replaced(ues, new)
+    return rows.index_copy(0, torch.as_tensor(ues, device=rows.device), new.to(rows))
+
+
+def with_rows_of(rows: AnyRows, ues: IntArray, other: AnyRows) -> AnyRows:
+    """Rows, with those of another version for some UEs."""
+    if isinstance(rows, Tensor) or isinstance(other, Tensor):
+        return replaced(rows, ues, rows_at(other, ues))
+    return rows.with_rows_of(ues, other)
+
+
 @dataclass(frozen=True)
 class Kept:
-    """What UEs keep between rounds, a row for each; None: nothing, or that of UEs which begin."""
+    """What UEs keep between rounds, a row for each; None: nothing, or that of UEs which begin.
+
+    Rows of all UEs of a run may be `StoredRows`; those of some are in memory.
+    """
 
     method: Tensor | None = None  # [n, S]: of the method, a private head for one
     uplink: Tensor | None = None  # [n, U]: of the uplink's steps, what was left unsent for one
     codec: Tensor | None = None  # [n, U]: the same of the codecs that they upload with
 
+    @staticmethod
+    def of(**rows: AnyRows) -> "Kept":
+        """Rows by name; of stored ones, whose rows are asked for before a number is, it takes the place of tensors."""
+        return Kept(**rows)  # type: ignore[arg-type]
+
     def rows(self, at: IntArray) -> "Kept":
         """Those of some UEs."""
-        return Kept(*(None if own is None else own[torch.from_numpy(at).to(own.device)] for own in self._all))
+        return Kept(*(None if own is None else rows_at(own, at) for own in self._all))
 
     def write(self, at: IntArray, rows: "Kept") -> None:
         """Put rows in place of those of some UEs."""

@@ -13,7 +13,7 @@ _FIGURE = "personalised_accuracy"
 
 def worse_off(groups: Sequence[Group]) -> list[str]:
     """A sentence for every group, where runs of method `local` with the same seeds and UEs are beside it."""
-    alone = {view.seed: view for group in groups for view in group.runs if _method(view) == LOCAL}
+    alone = {view.seed: view for group in groups for view in group.runs if method_of(view) == LOCAL}
     return [sentence for group in groups if (sentence := _sentence(group, alone))]
 
 
@@ -31,7 +31,7 @@ def share_worse_off(run: RunView, alone: RunView) -> float | None:
 
 
 def _sentence(group: Group, alone: dict[int | None, RunView]) -> str:
-    pairs = [(view, alone[view.seed]) for view in group.runs if view.seed in alone and _method(view) != LOCAL]
+    pairs = [(view, alone[view.seed]) for view in group.runs if view.seed in alone and method_of(view) != LOCAL]
     shares = [share for pair in pairs if (share := share_worse_off(*pair)) is not None]
     if not shares:
         return ""
@@ -41,6 +41,7 @@ def _sentence(group: Group, alone: dict[int | None, RunView]) -> str:
     )
 
 
-def _method(view: RunView) -> str | None:
+def method_of(view: RunView) -> str | None:
+    """The method's name, where the configuration is known."""
     method = view.setting("learning", "method")
     return method if isinstance(method, str) else None

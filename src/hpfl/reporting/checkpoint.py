@@ -14,6 +14,8 @@ import safetensors.torch
 import torch
 
 from hpfl import atomic
+from hpfl.row_files import RowFileError
+from hpfl.row_folder import Noted, RowFolder
 from hpfl.training.state import UNLESS_EMPTY, TrainState
 from hpfl.training.written_state import UnwritableError, put_together, taken_apart
 
@@ -25,8 +27,11 @@ HistoryMarks = Mapping[str, str]
 """What a checkpoint vouches for: by the names of files, how far each reached then, and its digest."""
 Fits = Callable[[int, HistoryMarks], str]
 """Why a run cannot go on from the checkpoint of a round, which has these marks; empty where it can."""
+Restored = Callable[[int, Mapping[str, Noted]], dict[str, Any]]
+"""The rows of many UEs that the checkpoint of a round notes, from where they lie."""
 
 _NAME = re.compile(r"round-(\d{8,})\.safetensors")
+_OF_ROWS = ("slots", "sums")
 _UNREADABLE = (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError)
 
 
@@ -52,14 +57,25 @@ class Loaded:
 
 
 def save_checkpoint(
-    folder: Path, state: TrainState, *, fingerprint: str, marks: HistoryMarks | None = None, keep: int = 2
+    folder: Path,
+    state: TrainState,
+    *,
+    fingerprint: str,
+    marks: HistoryMarks | None = None,
+    keep: int = 2,
+    rows: RowFolder | None = None,
 ) -> Path:
-    """Write `state` at once, then prune all but the `keep` newest; a crash leaves the previous ones untouched."""
+    """Write `state` at once, then prune all but the `keep` newest; a crash leaves the previous ones untouched.
+
+    Rows of many UEs are left to `rows`, which writes what has changed (None: they are written whole).
+    """
+    own, notes = (state.kept, {}) if rows is None else rows.noted(state.round, state.kept)
     try:
-        tensors, fields = _taken_apart(state)
+        tensors, fields = _taken_apart(state.but(kept=own))
     except UnwritableError as error:
         raise CheckpointError(str(error)) from error
-    header = json.dumps({"format": FORMAT, "fingerprint": fingerprint, "fields": fields, "marks": marks or {}})
+    told = {"format": FORMAT, "fingerprint": fingerprint, "fields": fields, "marks": marks or {}}
+    header = json.dumps(told | ({"rows": _rows_apart(notes, tensors)} if notes else {}))
     if len(header) > MAX_HEADER_BYTES:
         raise CheckpointError(f"planner memory takes {len(header)} bytes as JSON; {MAX_HEADER_BYTES} are allowed")
     if not folder.exists():
@@ -69,17 +85,25 @@ def save_checkpoint(
     with atomic.replacing(path) as partial:
         metadata = {"hpfl": header, "blake2b": _checksum(header, tensors)}
         safetensors.torch.save_file(tensors, partial, metadata=metadata)
-    _prune(folder, newest=state.round, keep=keep)
+    kept = _prune(folder, newest=state.round, keep=keep)
+    if rows is not None:
+        rows.keep(kept)
     return path
 
 
-def load_latest(folder: Path, *, fingerprint: str, fits: Fits = lambda number, marks: "") -> Loaded:
+def load_latest(
+    folder: Path,
+    *,
+    fingerprint: str,
+    fits: Fits = lambda number, marks: "",
+    restored: Restored = lambda number, notes: {},
+) -> Loaded:
     """The newest whole checkpoint that `fits`; the others are named in notes and passed over."""
     notes: list[str] = []
     found = sorted(_checkpoints(folder).items(), reverse=True)
     for number, path in found:
         try:
-            state, marks = _read(path, fingerprint)
+            state, marks = _read(path, fingerprint, restored)
         except DamagedError as error:
             notes.append(f"{path.name} is damaged ({error}) and was passed over")
             continue
@@ -92,16 +116,37 @@ def load_latest(folder: Path, *, fingerprint: str, fits: Fits = lambda number, m
     return Loaded(state=None)
 
 
-def _read(path: Path, fingerprint: str) -> tuple[TrainState, HistoryMarks]:
+def _read(path: Path, fingerprint: str, restored: Restored) -> tuple[TrainState, HistoryMarks]:
     try:
         header, tensors = _verified(path)
         written_by = header["fingerprint"]
         state = _put_together(tensors, header["fields"])
+        notes = {name: _rows_together(name, note, tensors) for name, note in header.get("rows", {}).items()}
     except _UNREADABLE as error:
-        raise DamagedError(" ".join(str(error).split()) or type(error).__name__) from error
+        raise _damage(error) from error
     if written_by != fingerprint:
         raise OtherConfigurationError(f"{path} was written with another configuration")
-    return state, header.get("marks", {})
+    try:
+        rows = restored(state.round, notes) if notes else {}
+    except (RowFileError, *_UNREADABLE) as error:
+        raise _damage(error) from error
+    return state.but(kept={**state.kept, **rows}), header.get("marks", {})
+
+
+def _damage(error: Exception) -> DamagedError:
+    return DamagedError(" ".join(str(error).split()) or type(error).__name__)
+
+
+def _rows_apart(notes: Mapping[str, Noted], tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """What a header says of rows; their slots and sums join the tensors."""
+    for name, note in notes.items():
+        for part in _OF_ROWS:
+            tensors[f"rows/{name}/{part}"] = torch.from_numpy(note[part])
+    return {name: {key: value for key, value in note.items() if key not in _OF_ROWS} for name, note in notes.items()}
+
+
+def _rows_together(name: str, note: Noted, tensors: Mapping[str, torch.Tensor]) -> Noted:
+    return {**note, **{part: tensors[f"rows/{name}/{part}"].numpy() for part in _OF_ROWS}}
 
 
 def _verified(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
@@ -147,11 +192,12 @@ def _checkpoints(folder: Path) -> dict[int, Path]:
     return {int(match[1]): path for path, match in matches.items() if match}
 
 
-def _prune(folder: Path, *, newest: int, keep: int) -> None:
-    """Keep the `keep` newest up to `newest`; later ones are what a rewound run left behind."""
+def _prune(folder: Path, *, newest: int, keep: int) -> set[int]:
+    """Keep the `keep` newest up to `newest`, and tell which; later ones are what a rewound run left behind."""
     found = _checkpoints(folder)
     kept = sorted((number for number in found if number <= newest), reverse=True)[: max(keep, 1)]
     for number, path in found.items():
         if number not in kept:
             path.unlink(missing_ok=True)
     atomic.remove_partials(folder)
+    return set(kept)

@@ -10,6 +10,7 @@ from hpfl.reporting.runs import RunView
 from hpfl.reporting.store import plain
 from hpfl.reporting.summary import summarise
 from hpfl.reporting.targets import Target
+from hpfl.reporting.ue_spread import alone_by_seed, fate_of_ues
 from hpfl.reporting.ways import Ways, ratio
 
 _NO_MEAN: dict[str, Callable[[Sequence[Any]], Any]] = {"diverged": any, "max_staleness": max}
@@ -21,7 +22,8 @@ _NO_INTERVAL = (*_NO_MEAN, "num_reached")
 def rows(groups: Sequence[Group], ways: Sequence[Ways] | None, target: Target | None) -> list[dict[str, Any]]:
     """One row per group; where a target is timed, with how many of its runs arrive and the ratio to the soonest."""
     soonest = min(ways, key=lambda each: each.order) if ways else None
-    made = [_row(group, target) for group in groups]
+    alone = alone_by_seed(view for group in groups for view in group.runs)
+    made = [_row(group, target, alone) for group in groups]
     for row, each in zip(made, ways or (), strict=False):
         row["num_reached"] = len(each.arrived)
         row["time_ratio"] = None if soonest is None or each is soonest else _ratio(soonest, each)
@@ -50,8 +52,8 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     return plainly | {"num_runs": len(row["runs"])} | ratios
 
 
-def _row(group: Group, target: Target | None) -> dict[str, Any]:
-    runs = [_of_run(view, target) for view in group.runs]
+def _row(group: Group, target: Target | None, alone: Mapping[int | None, RunView]) -> dict[str, Any]:
+    runs = [_of_run(view, target, alone.get(view.seed)) for view in group.runs]
     names = [name for name in runs[0] if name not in {"label", "seed"}]
     columns = {name: [run[name] for run in runs] for name in names}
     intervals = {name: _interval(values) for name, values in columns.items() if name not in _NO_MEAN}
@@ -68,8 +70,9 @@ def _row(group: Group, target: Target | None) -> dict[str, Any]:
     }
 
 
-def _of_run(view: RunView, target: Target | None) -> dict[str, Any]:
-    return {"label": view.label, "seed": view.seed, **summarise(view.rows, target=target)}
+def _of_run(view: RunView, target: Target | None, alone: RunView | None) -> dict[str, Any]:
+    figures = {**summarise(view.rows, target=target), **fate_of_ues(view, alone)}
+    return {"label": view.label, "seed": view.seed, **figures}
 
 
 def _together(name: str, values: Sequence[Any]) -> Any:

@@ -4,7 +4,7 @@ A checkpoint vouches for every file of the run's history as it is then: how far 
 on from it finds a changed digit in what lies before; what lies after is dropped and played again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hpfl import atomic
@@ -24,6 +24,7 @@ from hpfl.reporting.folder import CHECKPOINTS, CONFIG, ROUNDS, SCENES, SUMMARY, 
 from hpfl.reporting.scenes import SceneFile
 from hpfl.reporting.store import RunStore, read_config, read_rounds
 from hpfl.reporting.timeline import TimelineFile
+from hpfl.row_folder import Noted
 from hpfl.training.evaluation_summary import evaluation_is_due
 from hpfl.training.record import RoundRecord, evaluated_columns
 from hpfl.training.state import TrainState
@@ -46,6 +47,7 @@ class Journal(Watcher):
         self.timeline, self.scenes = TimelineFile(store.out), SceneFile(store.out)
         self.drawn: list[DrawnFile] = [self.timeline, self.scenes]
         self._histories: list[History] = [*self.drawn, *histories]
+        self._begins: Mapping[str, Any] = {}
 
     def begin(self) -> None:
         """Start with the first round, in the place of the run that is to be replaced if there is one."""
@@ -57,10 +59,12 @@ class Journal(Watcher):
 
     def recovered(self, start: TrainState, note: Callable[[str], None]) -> tuple[TrainState, list[dict[str, Any]]]:
         """The newest whole checkpoint, or the start, and the records up to it; whatever came later is dropped."""
+        self._begins = start.kept
         loaded = self._whole(note)
         for told in loaded.notes:
             note(told)
         state, rounds = loaded.state or start, self._config.training.rounds
+        state = state.but(kept=self._store.rows.placed(state.kept, start.kept))
         if state.round > rounds:
             raise ConfigError(f"training.rounds is {rounds}; the run to resume has done {state.round} already")
         self._store.rewind(state.round)
@@ -110,7 +114,9 @@ class Journal(Watcher):
             return self._damage(number, marks, histories)
 
         try:
-            return load_latest(self._store.checkpoints, fingerprint=self._fingerprint, fits=fits)
+            return load_latest(
+                self._store.checkpoints, fingerprint=self._fingerprint, fits=fits, restored=self._rows_restored
+            )
         except OtherConfigurationError as error:
             there = read_config(self._store.out)
             told = differences(self._config, there) if there else ""
@@ -121,6 +127,9 @@ class Journal(Watcher):
             ) from error
         except CheckpointError as error:
             raise CheckpointError(f"{error}; put what is damaged back from a copy, or {self._anew}") from error
+
+    def _rows_restored(self, number: int, notes: Mapping[str, Noted]) -> dict[str, Any]:
+        return self._store.rows.restored(number, notes, self._begins)
 
     def _damage(self, number: int, marks: HistoryMarks, histories: Sequence[History]) -> str:
         """Why a checkpoint and the history do not belong together; earlier versions left no marks in theirs."""
@@ -176,5 +185,6 @@ class Journal(Watcher):
         """Have everything up to this round on the disk, with a checkpoint to go on from."""
         atomic.sync_all([self._store.out / ROUNDS, *(path for one in self._histories for path in one.unsynced())])
         marks = {history.path.name: history.mark() for history in self._histories} | {ROUNDS: self._store.mark()}
-        save_checkpoint(self._store.checkpoints, state, fingerprint=self._fingerprint, marks=marks)
+        store = self._store
+        save_checkpoint(store.checkpoints, state, fingerprint=self._fingerprint, marks=marks, rows=store.rows)
         self.saved_round = state.round

@@ -21,6 +21,7 @@ import torch
 from hpfl import atomic
 from hpfl.histories import Mark, holds, size_of, write_all
 from hpfl.reporting.folder import CHECKPOINTS, CONFIG, MODEL, ROUNDS, RUN_ID, SUMMARY, UES, clear, is_run
+from hpfl.row_folder import RowFolder
 from hpfl.tracebacks import short_traceback
 from hpfl.training.record import RoundRecord
 
@@ -49,19 +50,17 @@ class RunStore:
     """The only writer of one OUT; a lock on `rounds.jsonl` keeps other processes out and dies with this one.
 
     Every record is whole up to `last_round`; no later checkpoint can be continued from. `checkpoints` is their folder,
-    which `save_checkpoint` makes when it needs it.
+    which `save_checkpoint` makes when it needs it; `rows` are the files of what many UEs keep, beside them.
     """
 
     def __init__(self, out: Path, descriptor: int, *, created: bool) -> None:
-        self.out, self.checkpoints = out, out / CHECKPOINTS
-        self._descriptor = descriptor
-        self._created = created
+        self.out, self.checkpoints, self.rows = out, out / CHECKPOINTS, RowFolder(out / CHECKPOINTS)
+        self._descriptor, self._created = descriptor, created
         self._fresh = os.fstat(descriptor).st_size == 0
-        self._stale_results = not self._fresh
         lines = _content(out)
         self.last_round, self.num_lines = _intact_prefix(lines, last=None)[1], len(lines)
         self._mark = Mark.of(out / ROUNDS)
-        self._ready = self._fresh
+        self._stale_results, self._ready = not self._fresh, self._fresh
 
     @classmethod
     def open(cls, out: Path, *, resume: bool, force: bool = False) -> Self:
@@ -84,6 +83,7 @@ class RunStore:
     def begin(self) -> None:
         """Start with the first round; what a run that is to be replaced has left is removed only now."""
         if not self._fresh:
+            self.rows.clear()
             clear(self.out)
             os.ftruncate(self._descriptor, 0)
             self._fresh, self._ready, self._stale_results, self.last_round = True, True, False, 0

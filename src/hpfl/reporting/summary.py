@@ -65,6 +65,7 @@ def summarise(
         "time_s": table[-1]["time_s"] if table else 0.0,
         **{f"final_{name}": _final(table, name) for name in columns},
         **{f"best_{name}": _best(table, name, bests[name]) for name in columns if name in bests},
+        "best_round": best_round(table),
         "mean_latency_s": _mean(table, "latency_s"),
         "median_latency_s": _median(table, "latency_s"),
         "mean_scheduled": _mean(table, "num_scheduled"),
@@ -78,6 +79,15 @@ def summarise(
         "target_loss": target.value if target and target.is_loss else None,
         **to_target(table, target),
     }
+
+
+def best_round(table: Sequence[Row]) -> int | None:
+    """The first round with the best personalised accuracy; where there is none, with the least personal test loss."""
+    for name, sign in (("personalised_accuracy", 1), ("personalised_test_loss", -1)):
+        known = [(sign * row[name], -row["round"]) for row in evaluations(table, name)]
+        if known:
+            return int(-max(known)[1])
+    return None
 
 
 def run_summary(

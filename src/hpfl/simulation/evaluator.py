@@ -8,6 +8,7 @@ import numpy as np
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.config import Experiment
 from hpfl.learning import BoundMetric, Computes, Evaluation, Kept, TestData
+from hpfl.learning.kept import replaced
 from hpfl.private_runs import is_out_of_budget
 from hpfl.rng import Streams
 from hpfl.simulation.attack_success import ACCURACY
@@ -91,9 +92,9 @@ class Evaluator:
             streams=Streams(self.config.training.seed),
             key=draw_key(state.round, 0),
         )
-        now = Kept(kept.method.clone())
-        now.write(ues, begun.kept)
-        return Kept(now.method, kept.uplink)
+        assert begun.kept.method is not None
+        now = {} if kept.uplink is None else {"uplink": kept.uplink}
+        return Kept.of(method=replaced(kept.method, ues, begun.kept.method), **now)
 
     def _spread(self, values: FloatArray) -> FloatArray:
         everywhere = np.full(self.num_ues, np.nan)

@@ -53,7 +53,7 @@ class EventClock:
             compute_s=links.compute_s,
             ue_bits=links.ue_bits,
             edge_bits=links.edge_bits,
-            heard=links.ue_bits == 0,
+            heard=(links.ue_bits == 0) & ((links.compute_s == 0) | bool(interval.whole_edge_bits.any())),
             lost=np.zeros(links.ue_bits.size, dtype=np.bool_),
         )
         left, progress = played(interval, left, self.settings, memory)

@@ -21,7 +21,10 @@ _HAIR = 2.0**-52  # of the bits before: what an upload has left that ends one ro
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What is left on every link, which UEs' updates are at their edge, and which were given up."""
+    """What is left on every link, which UEs' updates are at their edge, and which were given up.
+
+    Where nobody has anything to send, a UE is heard when it has computed.
+    """
 
     compute_s: FloatArray
     ue_bits: FloatArray
@@ -68,9 +71,9 @@ def course_of(interval: Span, left: Left, gains: Gains, *, deadline_s: float, el
     """The course of a plan made `elapsed_s` ago from what is left; `deadline_s` from now on, 0 for none."""
     links, plan = interval.links, interval.plan
     called, edge_of = plan.scheduled, links.edge_of_ue
-    sends = called[edge_of] & (left.ue_bits > 0) & ~left.lost
+    sends = called[edge_of] & ((left.ue_bits > 0) | (~left.heard & (left.compute_s > 0))) & ~left.lost
     ue_rate = rate_bps(plan.ue_bandwidth_hz, plan.ue_power_w * (gains[0] / links.ue_noise_w_per_hz))
-    upload_s = _seconds(left.ue_bits, ue_rate, sends)
+    upload_s = _seconds(left.ue_bits, ue_rate, sends & (left.ue_bits > 0))
     ends_s = np.where(sends, left.compute_s + upload_s, 0.0)
     cuts_s = cut_s(deadline_s, _first(ends_s, edge_of, sends, left.heard, called.size))
     late = sends & (ends_s > cuts_s[edge_of])

@@ -1,5 +1,6 @@
 """The updates of edges whose rounds start or lose UEs, and the models that edges still hold."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from hpfl.arrays import BoolArray, FloatArray, IntArray
 from hpfl.learning import Computes, Draws, Uplink
 from hpfl.learning.coding import BY_EDGE, UNCODED, Coding, Travelling
+from hpfl.learning.kept import rows_at
 from hpfl.privacy.ledger import releases_of
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
@@ -49,7 +51,8 @@ class Learners:
     `loses_ues` says whether an edge may have to compute again without some of its UEs. `codings` is the menu of chains
     of codecs for uploads: of UEs, and of edges where they have a `backhaul`. `travelling` says what is coded, and
     `foretold` what coding will add (None: nobody asks), `hostility` which edges are hostile (None: nobody is),
-    `counted` what of an update counts by the share of the UEs that were heard (None: nothing does).
+    `counted` what of an update counts by the share of the UEs that were heard (None: nothing does). `together` is how
+    many UEs at most compute in one call, whole edges at a time (None: all).
     """
 
     cohort: Computes
@@ -63,6 +66,7 @@ class Learners:
     foretold: Foretold | None = None
     hostility: Hostility | None = None
     counted: Counted | None = None
+    together: int | None = None
 
     @property
     def computes_again(self) -> bool:
@@ -84,9 +88,36 @@ class Learners:
 
         Where that is done `again`, UEs and rules begin with what they had before they did it first.
         """
-        if not edges.any():
-            return pending
+        for numbers in self._stretches(edges, edge_of):
+            pending = self._renewed(
+                pending, numbers, params, members=members, edge_of=edge_of, base_round=base_round, again=again
+            )
+        return pending
+
+    def _stretches(self, edges: BoolArray, edge_of: IntArray) -> Iterator[IntArray]:
+        """The numbers of `edges`, as many at a time as have UEs that may compute together; one at least."""
         numbers = np.flatnonzero(edges)
+        if self.together is None:
+            yield from [numbers] if numbers.size else []
+            return
+        ends = np.cumsum(np.bincount(edge_of, minlength=edges.size)[numbers])
+        while numbers.size:
+            count = max(int(np.searchsorted(ends, self.together, side="right")), 1)
+            yield numbers[:count]
+            numbers, ends = numbers[count:], ends[count:] - ends[count - 1]
+
+    def _renewed(
+        self,
+        pending: Pending,
+        numbers: IntArray,
+        params: torch.Tensor,
+        *,
+        members: IntArray,
+        edge_of: IntArray,
+        base_round: int,
+        again: bool,
+    ) -> Pending:
+        """The updates with those of some edges, by their numbers."""
         coding = UNCODED if self.foretold is None else Coding(foretold=self.foretold.asked)
         who, result = self._computed(
             pending.remembered, numbers, params, members, edge_of, base_round=base_round, again=again, coding=coding
@@ -111,8 +142,8 @@ class Learners:
         """The noise of all edges, with that of some which have computed."""
         if self.foretold is None or result.noise is None:
             return pending.noise
-        errors, rows = pending.remembered.rows.get(EDGE_CODEC), torch.as_tensor(numbers)
-        own = None if errors is None else errors[rows.to(errors.device)]
+        errors = pending.remembered.rows.get(EDGE_CODEC)
+        own = None if errors is None else rows_at(errors, numbers)
         found = self.foretold.noise(who, result, own, edges=numbers, base_round=base_round)
         noise = np.zeros((len(pending.importance), found.shape[1])) if pending.noise is None else pending.noise.copy()
         noise[numbers] = found
@@ -156,8 +187,12 @@ class Learners:
         chain = self.codings[coding] if self.codings else UNCODED.chain
         if chain.is_identity:
             return pending
-        for held in np.unique(base_round[edges]).tolist():
-            numbers = np.flatnonzero(edges & (base_round == held))
+        calls = [
+            (held, numbers)
+            for held in np.unique(base_round[edges]).tolist()
+            for numbers in self._stretches(edges & (base_round == held), edge_of)
+        ]
+        for held, numbers in calls:
             params = _held(memory, held, pending.update.device)
             who, result = self._computed(
                 pending.remembered, numbers, params, members, edge_of, base_round=held, again=True, coding=Coding(chain)
@@ -184,7 +219,7 @@ class Learners:
         known, rows = pending.remembered, torch.as_tensor(numbers, device=means.device)
         if self.backhaul:
             draws = Draws(self.streams, base_round, numbers, means.device, BY_EDGE)
-            errors = known.rows[EDGE_CODEC][rows] if EDGE_CODEC in known.rows else None
+            errors = rows_at(known.rows[EDGE_CODEC], numbers) if EDGE_CODEC in known.rows else None
             means, errors = self.travelling.coded(chain, means, errors, draws)
             known = known.uploaded(EDGE_CODEC, numbers, errors)
         return replace(pending, update=pending.update.index_copy(0, rows, means), remembered=known)

@@ -34,7 +34,7 @@ class RoundClock:
             compute_s=np.where(called, links.compute_s, 0.0),
             ue_bits=links.ue_bits,
             edge_bits=links.edge_bits,
-            heard=links.ue_bits == 0,
+            heard=(links.ue_bits == 0) & ((links.compute_s == 0) | ~called),
             lost=np.zeros_like(called),
         )
         return played(interval, left, self.settings, memory)[1]

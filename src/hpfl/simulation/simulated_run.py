@@ -32,15 +32,16 @@ from hpfl.network.radio import Recorder
 from hpfl.network.topology import Fleet, make_fleet
 from hpfl.private_runs import ledger_of
 from hpfl.rng import Streams
+from hpfl.row_folder import RowFolder
 from hpfl.simulation.attack_success import measured_of
 from hpfl.simulation.evaluator import Evaluator, Told
 from hpfl.simulation.hostile_cohort import HostileCohort
 from hpfl.simulation.hostility import Hostility, aimed_tests, hostility_of, only_of, poisoned_samples
+from hpfl.simulation.kept_rows import first_kept, most_together
 from hpfl.simulation.make_executor import make_executor, newcomers_of
 from hpfl.training.cloud_step import CloudSettings
 from hpfl.training.evaluation_summary import held_out_columns, summary_columns
 from hpfl.training.loop import Parts
-from hpfl.training.remembered import KeptRows, first_errors, first_rows
 from hpfl.training.state import TrainState
 
 MakeCohort = Callable[..., Computes]
@@ -75,11 +76,12 @@ def build_simulation(
     stopwatch: Callable[[], float],
     record: Recorder | None = None,
     make: MakeCohort = make_cohort,
+    rows: RowFolder | None = None,
 ) -> Simulation:
     """Draw the network, deal the data, and put the parts of the round together.
 
     `record` is told of the gains, compute times and availability that a trace of the run holds. `make` makes those who
-    compute, here or elsewhere.
+    compute, here or elsewhere. `rows` is where what UEs keep lies, where memory is too small (None: a scratch folder).
     """
     config = resolve(given)
     streams = Streams(config.training.seed)
@@ -98,6 +100,10 @@ def build_simulation(
     executor = make_executor(
         config, sending, cohort, fleet, cost=cost, record=record, coding=coding, hostility=hostility
     )
+    twice = executor.learners.computes_again
+    kept = first_kept(config, sending, params, fleet, twice=twice, rows=rows)
+    learners = replace(executor.learners, together=most_together(config, kept))
+    executor = replace(executor, learners=learners)
     parts = Parts(
         executor=executor,
         planner=config.part("planning.planner"),
@@ -114,7 +120,7 @@ def build_simulation(
         dealt=dealt,
         parts=parts,
         settings=replace(cloud_settings(config), step_coding=coding),
-        start=start_state(params, config).but(kept=_first_kept(sending, params, fleet)),
+        start=start_state(params, config).but(kept=kept),
         evaluate_ues=evaluate.everyone,
         newcomers=evaluate.newcomers,
         heard_by=lambda told: replace(parts, evaluate=replace(evaluate, told=told).summary),
@@ -126,12 +132,6 @@ def _columns(evaluate: Evaluator) -> tuple[str, ...]:
     """What records tell of an evaluation."""
     own = summary_columns(evaluate.metrics)
     return own if evaluate.newcomers is None else own + held_out_columns(evaluate.metrics)
-
-
-def _first_kept(sending: Sending, params: torch.Tensor, fleet: Fleet) -> KeptRows:
-    """What UEs and edges keep in round 0."""
-    errors = first_errors(sending, params, fleet.num_ues, fleet.num_edges)
-    return {**first_rows(sending, params, fleet.num_ues), **errors}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from hpfl.studies import (
     fig10,
     fig11,
     gradient_orders,
+    methods,
     own_step,
     planner_gap,
     privacy,
@@ -41,6 +42,7 @@ _BEYOND = (
     whole_cost_settled,
     robust,
     privacy,
+    methods,
 )
 STUDIES: Mapping[str, Study] = {module.STUDY.name: module.STUDY for module in (*_FIGURES, *_BEYOND)}
 GROUPS: Mapping[str, Sequence[str]] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpfl.reporting.intervals import Interval, arrivals, mean_of_all, paired_ratio
 from hpfl.reporting.targets import Target
+from hpfl.reporting.ue_spread import WORSE_OFF
 from hpfl.sweeps.cells import SEED, Cell, cell_names
 from hpfl.sweeps.set_against import baselines
 from hpfl.sweeps.study_file import CASE
@@ -49,7 +50,7 @@ class _Figure:
 _ACCURACIES = (
     _Figure(heading="personalised accuracy (%)", column="final_personalised_accuracy", scale=100),
     _Figure(heading="best (%)", column="best_personalised_accuracy", scale=100),
-    _Figure(heading="worst tenth (%)", column="final_personalised_accuracy_p10", scale=100),
+    _Figure(heading="worst tenth (%)", column="final_personalised_accuracy_worst_tenth", scale=100),
     _Figure(heading="global accuracy (%)", column="final_global_accuracy", scale=100),
 )
 _LOSSES = (
@@ -57,6 +58,7 @@ _LOSSES = (
     _Figure(heading="best", column="best_personalised_test_loss"),
     _Figure(heading="global test loss", column="final_test_loss"),
 )
+_WORSE_OFF = _Figure(heading="worse off than local (%)", column=WORSE_OFF, scale=100)
 _COSTS = (
     _Figure(heading="time (s)", column="time_s"),
     _Figure(heading="energy (J)", column="energy_j"),
@@ -78,7 +80,8 @@ def tables(sweep: Swept) -> list[ResultTable]:
 
 def _quality(sweep: Swept, cells: Sequence[Cell], rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> ResultTable:
     accurate = any(row["final_personalised_accuracy"] is not None for each in rows.values() for row in each)
-    figures = (*(_ACCURACIES if accurate else _LOSSES), *_COSTS)
+    alone = any(row[WORSE_OFF] is not None for each in rows.values() for row in each)
+    figures = (*(_ACCURACIES if accurate else _LOSSES), *((_WORSE_OFF,) if alone else ()), *_COSTS)
     made = [
         [*_named(sweep, cell, rows[cell.name]), *(_mean(rows[cell.name], each) for each in figures)] for cell in cells
     ]

@@ -7,11 +7,13 @@ from typing import Any
 
 from hpfl.assembly import metrics_of
 from hpfl.config import resolve
+from hpfl.reporting.against_local import LOCAL, method_of
 from hpfl.reporting.groups import Group
 from hpfl.reporting.runs import RunView, load_run
 from hpfl.reporting.store import OutputError, plain
 from hpfl.reporting.summary import summarise, to_target
 from hpfl.reporting.targets import Target, configured
+from hpfl.reporting.ue_spread import fate_of_ues
 from hpfl.reporting.ways import Ways, ways_to
 from hpfl.sweeps.cells import SEED, Cell, toml_text
 from hpfl.sweeps.parts import StudyPart, done
@@ -20,6 +22,7 @@ from hpfl.sweeps.sweep_plan import Sweep
 
 MEASURED = ("planning_s",)
 """Figures that were measured with a clock, and differ when a run is repeated."""
+_METHOD = "learning.method"  # and what begins so: its options
 _OF_TARGET = ("target_accuracy", "target_loss", *to_target([], None))
 
 
@@ -98,7 +101,7 @@ def _run(part: StudyPart, content: Mapping[str, Any], cell: Cell, out: Path) -> 
 
 def result_rows(sweep: Swept) -> list[dict[str, Any]]:
     """One flat row per run, all with the same columns; nothing in it depends on who ran it, or how fast."""
-    made = [_row(run, sweep.targets) for run in sweep.runs]
+    made = [_row(run, sweep.targets, _alone(run, sweep.runs)) for run in sweep.runs]
     columns = dict.fromkeys(name for row in made for name in row)
     return [{name: plain(row.get(name)) for name in columns} for row in made]
 
@@ -134,11 +137,23 @@ def target_columns(target: Target) -> dict[str, str]:
     }
 
 
-def _row(run: SweptRun, targets: Sequence[Target]) -> dict[str, Any]:
+def _alone(run: SweptRun, runs: Sequence[SweptRun]) -> RunView | None:
+    """The run of method `local` with this one's seed that differs from it by the method alone."""
+    like = _but_for_method(run.cell)
+    found = (other.view for other in runs if other.seed == run.seed and _but_for_method(other.cell) == like)
+    return next((view for view in found if method_of(view) == LOCAL), None)
+
+
+def _but_for_method(cell: Cell) -> str:
+    return repr([(axis, value) for axis, value in cell.values.items() if not axis.startswith(_METHOD)])
+
+
+def _row(run: SweptRun, targets: Sequence[Target], alone: RunView | None) -> dict[str, Any]:
     axes = {axis: _shown(value) for axis, value in run.cell.values.items()}
     figures = summarise(run.view.rows, target=None, metrics=metrics_of(resolve(run.cell.config)))
     kept = {name: value for name, value in figures.items() if name not in (*MEASURED, *_OF_TARGET)}
     row = {"cell": run.cell.name, **axes, SEED: run.seed, "lost": run.lost is not None, **kept}
+    row |= fate_of_ues(run.view, alone)
     for target in targets:
         way = to_target(run.view.rows, target)
         row |= {column: way[name] for name, column in target_columns(target).items()}

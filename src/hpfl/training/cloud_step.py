@@ -165,7 +165,8 @@ def _sent(
     """The step as it travels; None: as the model."""
     if coding is None or not bool(torch.isfinite(vector).all()):
         return None
-    kept = state.kept.get(CLOUD_CODEC)
+    own = state.kept.get(CLOUD_CODEC)
+    kept = own if isinstance(own, torch.Tensor) else None
     return coding.sent(factors, vector.to(state.params.dtype), kept, codings=entries, this_round=state.round)
 
 

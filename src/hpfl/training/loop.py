@@ -210,5 +210,6 @@ def _record(
         num_missed=heard.num_missed,
         cells_below_threshold=observation.num_below + outcome.num_below,
         num_scaled_down=observation.num_scaled,
+        num_anew=observation.num_anew,
         **more,
     )

@@ -28,8 +28,9 @@ class RoundRecord:
     `downlink_j` were spent by servers and UEs (the UEs' part is in `energy_j` too); `num_missed` UEs did not receive
     it. Where edges learn sums alone, `cells_below_threshold` had too few UEs to open one, and `num_scaled_down` UEs had
     an update beyond `secure.range`. `epsilon` is what the run has told of any one UE so far (None: nothing is private,
-    or nothing is promised). `evaluation` has the columns of the run's metrics, which are attributes too:
-    `record.meta_loss`. `phases` goes to `timeline.jsonl`, `scene` to `scenes.jsonl`.
+    or nothing is promised). `num_anew` UEs of a deployment began anew, for nothing was left of what they had kept
+    (None: they keep nothing, or the run is simulated). `evaluation` has the columns of the run's metrics, which are
+    attributes too: `record.meta_loss`. `phases` goes to `timeline.jsonl`, `scene` to `scenes.jsonl`.
     """
 
     round: int
@@ -66,6 +67,7 @@ class RoundRecord:
     step_scale: float = 1.0
     noise_scale: float | None = None
     epsilon: float | None = None
+    num_anew: int | None = None
     evaluation: Mapping[str, float | None] = field(default_factory=lambda: dict.fromkeys(_USUAL))
     shares: tuple[float, ...] = ()
     phases: Phases | None = field(default=None, repr=False, compare=False)
@@ -81,8 +83,9 @@ class RoundRecord:
     def to_json(self) -> dict[str, Any]:
         """A plain object with the columns of the evaluation at its end; numbers that JSON cannot hold become null."""
         own = {key: value for key, value in vars(self).items() if key not in _APART}
-        if self.epsilon is None:
-            del own["epsilon"]
+        for name in ("epsilon", "num_anew"):
+            if own[name] is None:
+                del own[name]
         return {key: _plain(value) for key, value in {**own, **self.evaluation}.items()}
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from hpfl.arrays import BoolArray, FloatArray, IntArray
+from hpfl.learning.kept import AnyRows
 from hpfl.network.links import Links
 from hpfl.network.places import Places
 from hpfl.planning.broadcast import Downlink
@@ -45,7 +46,7 @@ class TrainState:
     joules: FloatArray
     memory: Memory = field(default_factory=dict)
     clock: ClockMemory = field(default_factory=dict)
-    kept: Mapping[str, torch.Tensor] = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
+    kept: Mapping[str, AnyRows] = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     cloud_rule: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     edge_rules: Memory = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
     privacy: Spending = field(default_factory=dict, metadata={UNLESS_EMPTY: True})
@@ -95,7 +96,8 @@ class Observation:
     `kept` and `edge_rules` are those of the state once the edges have computed (None: as in the state).
     Where a broadcast takes time, `downlink` is what is known of it and `under` the edge that each UE is under, -1
     where it is not there. `places` are for those who watch (None: not known). `releases` [N] counts the noisy sums
-    with each UE that edges made now (None: they are not noised).
+    with each UE that edges made now (None: they are not noised). `num_anew` UEs had nothing left of what they had kept
+    (None: nothing is kept, or it cannot be lost).
     """
 
     links: Links
@@ -114,12 +116,13 @@ class Observation:
     num_lost: int = 0
     num_below: int = 0
     num_scaled: int = 0
-    kept: Mapping[str, torch.Tensor] | None = None
+    kept: Mapping[str, AnyRows] | None = None
     edge_rules: Memory | None = None
     downlink: Downlink | None = None
     under: IntArray | None = None
     places: Places | None = None
     releases: IntArray | None = None
+    num_anew: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +146,7 @@ class Outcome:
     num_lost: int = 0
     num_below: int = 0
     phases: Phases | None = None
-    kept: Mapping[str, torch.Tensor] | None = None
+    kept: Mapping[str, AnyRows] | None = None
     edge_rules: Memory | None = None
 
 
