@@ -17,8 +17,8 @@ from hpfl.secrecy.session import Instance, Session
 from hpfl.secrecy.shamir import coefficients, combined
 from hpfl.secrecy.words import WordArray
 
-_AT_ONCE = min(os.cpu_count() or 1, 8)
-"""Threads that make masks of those who have dropped out."""
+_AT_ONCE, _FEW = min(os.cpu_count() or 1, 8), 2**20
+"""Threads that make masks which have to be taken away, and how many words of them one thread makes alone."""
 
 Coefficients = Callable[[tuple[int, ...]], list[int]]
 
@@ -49,25 +49,25 @@ def unmask(known: Revealed, total: MaskedWords, survivors: Collection[int], drop
     at_points = cache(coefficients)
     seeds = {owner: _secret(known, owner, at_points) for owner in sorted({*survivors, *dropped})}
     _check(known, seeds, survivors)
-    words = total.copy()
-    add_masks(words, [], [self_mask(digest, name, owner, seeds[owner]) for owner in survivors])
     public = {number: known.adverts[number].masks[known.place] for number in survivors}
+    words, count = total.copy(), len(survivors) + len(dropped) * len(public)
 
     def left_by(owners: Sequence[int]) -> MaskedWords:
-        """The masks that wait for some who have dropped out."""
+        """What hides the sum because of some members: self masks of survivors, pair masks of those who have left."""
         found = np.zeros_like(words)
+        add_masks(found, [], [self_mask(digest, name, one, seeds[one]) for one in owners if one in public])
         for owner in owners:
-            key = mask_key(digest, name, owner, seeds[owner])
-            add_masks(found, *pair_masks(digest, name, owner, key, public))
+            if owner not in public:
+                key = mask_key(digest, name, owner, seeds[owner])
+                add_masks(found, *pair_masks(digest, name, owner, key, public))
         return found
 
-    parts = [part for part in (sorted(dropped)[at::_AT_ONCE] for at in range(_AT_ONCE)) if part]
-    if len(parts) > 1:  # keystreams and sums are made without Python's lock
-        with ThreadPoolExecutor(len(parts)) as threads:
-            for found in threads.map(left_by, parts):
-                words += found
-    elif parts:
-        words += left_by(parts[0])
+    at_once = _AT_ONCE if count * words.size > _FEW else 1
+    everybody = [*sorted(dropped), *sorted(survivors)]
+    parts = [everybody[at::at_once] for at in range(at_once)]
+    with ThreadPoolExecutor(at_once) as threads:  # keystreams and sums are made without Python's lock
+        for found in threads.map(left_by, parts):
+            words += found
     return words.astype(np.uint64) & np.uint64(2**known.instance.bits - 1)
 
 
