@@ -12,8 +12,9 @@ of a round beyond those of training, from one model to the next.
 
 plain      seconds of a round beyond training, without secure sums
 secure     the same with secure sums                                                   bar: 2 times plain
-dropped    the same where 30 of 100 UEs are cut off in every second round, each before another step of a session, and
-           come back as new processes would; rounds in which they are cut off alone    bar: 2 times plain
+dropped    the same where 30 of 100 UEs, others each time, are cut off in every second round, before all steps of a
+           session, know nothing of it any more, and are back 1.5 s later; those rounds alone, for the edge waits for
+           who begins to train later in the next ones                                  bar: 2 times plain
 busy       plain and secure where nobody trains: there is no time to prepare in, and a round has all keystreams of all
            UEs in it, one after the other on the cores of this machine                 no bar
 flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation, with 3
@@ -59,6 +60,8 @@ from hpfl.training.loop import train
 FIXED = ["planning.planner=full", "evaluation.every=1000000", "training.rounds=1000000"]
 SECURE = ["secure.aggregation=cell"]
 PROCESSES = 2
+_AWAY_S = 1.5
+"""After so long a UE that was cut off is back: in the next round, if it had not only begun with this one."""
 CUT_BEFORE = [step for step in STEPS if step != (pb.MASKED, UPDATE)]  # that one travels as a vector
 ROWS = (
     ("plain", "a round beyond training, without secure sums", "s", None),
@@ -83,7 +86,9 @@ class Cell:
         self.loop = LoopThread()
         self.loop.__enter__()
         config = small_network("quickstart-paper", edges=1, ues_per_edge=ues, overrides=[*FIXED, *changes])
-        nodes = lay_out(folder, config, LocalOptions(paced=False, timing={**plain.FLAT_OUT, "gather_s": 30.0}))
+        nodes = lay_out(
+            folder, config, LocalOptions(paced=False, timing={**plain.FLAT_OUT, "gather_s": 30.0, "retry_s": _AWAY_S})
+        )
         cloud_file, edge_file = (node.file for node in nodes if node.role != "ue")
         ue_files = [str(node.file) for node in nodes if node.role == "ue"]
         settings = read_settings(CloudNodeSettings, cloud_file)
@@ -97,18 +102,18 @@ class Cell:
             started("--swarm", str(dropped), str(training_s), *ue_files[at::PROCESSES]) for at in range(PROCESSES)
         ]
 
-    def play(self, rounds: int) -> list[tuple[int, float]]:
-        """Rounds in a row: the UEs that took part and the seconds of each but the first, which was prepared before."""
-        ticks, there = [time.perf_counter()], list[int]()
+    def play(self, rounds: int) -> list[tuple[int, int, float]]:
+        """Rounds in a row: number, UEs that took part and seconds of each but the first, which was prepared before."""
+        ticks, there = [time.perf_counter()], list[tuple[int, int]]()
 
         def watch(state: Any, record: Any) -> bool:
             ticks.append(time.perf_counter())
-            there.append(record.num_participants)
+            there.append((record.round, record.num_participants))
             return len(there) <= rounds
 
         self.state = train(self.state, self.deployment.parts, self.deployment.settings, watch)
         took = [after - before for before, after in itertools.pairwise(ticks)]
-        return list(zip(there, took, strict=True))[1:]
+        return [(*one, seconds) for one, seconds in zip(there, took, strict=True)][1:]
 
     def processor_s(self) -> np.ndarray:
         """Seconds of processor so far: of the edge, and of all UEs."""
@@ -142,7 +147,7 @@ class CutOff(SecureMember):
         chosen = (self._number + few * turn) % len(self._slots) < few
         return (
             chosen
-            and round_number % 2 == 1
+            and cuts(round_number)
             and round_number != self.cut_in
             and (kind, of) == CUT_BEFORE[self._number % len(CUT_BEFORE)]
         )
@@ -154,6 +159,11 @@ class CutOff(SecureMember):
             self.end_session()  # as a process that was killed, which knows nothing of it when it is back
             await asyncio.sleep(3600.0)
         await super()._say(session, kind, entries, of=of)
+
+
+def cuts(base_round: int) -> bool:
+    """Whether UEs are cut off while they work on the model after so many rounds."""
+    return base_round % 2 == 1
 
 
 class Training(Ue):
@@ -217,9 +227,10 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
                     before, rounds = cell.processor_s(), cell.play(options.rounds)
                     cell.rest()
                     used[name] += (cell.processor_s() - before) / (options.rounds + 1)
-                    few = [seconds for there, seconds in rounds if (there < options.ues) == (name == "dropped")]
-                    found[name] += few
-                    print(name, [(there, round(seconds, 2)) for there, seconds in rounds], file=sys.stderr)
+                    found[name] += [
+                        seconds for number, there, seconds in rounds if cuts(number - 1) or name != "dropped"
+                    ]
+                    print(name, [(there, round(seconds, 2)) for _, there, seconds in rounds], file=sys.stderr)
         finally:
             for cell in cells.values():
                 cell.close()
