@@ -90,10 +90,13 @@ class Attendance:
         """
         usual, seconds = self._usual[question], max(seconds, 0.0)
         usual.add(number, seconds)
-        if alone_s > 0.5 * seconds and usual.is_slow(seconds):
-            self._dragged(number, question, alone_s)
-        else:
-            self.answered(number, question)
+        is_slow = alone_s > 0.5 * seconds and usual.is_slow(seconds)
+        self.answered(number, question)
+        seat = self._seat(number, question)
+        if is_slow and not seat.is_out:
+            seat.misses[question] = seat.misses.get(question, 0.0) + _FORGIVEN + self._rule.drag
+            seat.cost_s += alone_s
+            self._judge(number, seat, question, f"its answers ({question}) take {self._rule.slowest:g} times the usual")
 
     def answered(self, number: int, question: Question = "sketch") -> None:
         """An answer came; who was left out and asked again since is let in."""
@@ -174,14 +177,6 @@ class Attendance:
     def quorum_of(self, count: int) -> int:
         """How many of so many children must have answered before a learnt wait may end."""
         return max(math.ceil(self._quorum * count), 1)
-
-    def _dragged(self, number: int, question: Question, cost_s: float) -> None:
-        self.answered(number, question)
-        seat = self._seat(number, question)
-        if not seat.is_out:
-            seat.misses[question] = seat.misses.get(question, 0.0) + _FORGIVEN + self._rule.drag
-            seat.cost_s += cost_s
-            self._judge(number, seat, question, f"its answers ({question}) take {self._rule.slowest:g} times the usual")
 
     def _judge(self, number: int, seat: _Seat, question: Question, why: str) -> None:
         if seat.misses[question] >= _OUT_AT:

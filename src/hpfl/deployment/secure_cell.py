@@ -13,6 +13,7 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_turns import PHASE_S, SecureTurns
+from hpfl.deployment.secure_uncovering import Shown, Uncovering
 from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, bits_sent, read_step
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Tag
@@ -42,7 +43,7 @@ class SecureCell:
         *,
         trust: Trust,
         agreed: bytes,
-        shown: dict[str, list[int]] | None = None,
+        shown: Shown | None = None,
     ) -> None:
         self.attempt = secrets.token_bytes(ATTEMPT_BYTES)
         self.session, self.tag = made(self.attempt), tag
@@ -51,8 +52,8 @@ class SecureCell:
         self._side, self._slots, self._agreed = side, slots, agreed
         self._adverts: dict[int, bytes] = {}
         self._blamed: dict[int, set[int]] = {}
-        self._shown: dict[str, list[int]] = {} if shown is None else shown
-        self._ask_again: Callable[[Child], None] | None = None
+        known = {} if shown is None else shown
+        self._uncovering = Uncovering(self._turns, self._collector, self.session.threshold, known)
 
     @property
     def num_heard(self) -> int:
@@ -62,19 +63,13 @@ class SecureCell:
     def invite(self, children: Collection[Child]) -> None:
         """Ask UEs for their keys, as long as those are due; one that has come again is asked again, for a vote too."""
         turns = self._turns
-        if self._ask_again is not None:
-            for child in children:
-                if turns.ask_back(child):
-                    self._ask_again(child)
+        for child in children:
+            self._uncovering.ask_back(child)
         if turns.due == (pb.KEYS, ""):
             new = [child for child in children if turns.present.get(child.number) is not child]
             for child in new:
                 turns.ask(child)
             turns.send(new, pb.OPEN, agreed=self._agreed)
-
-    def __contains__(self, number: int) -> bool:
-        """Whether a UE has not fallen out."""
-        return number in self._turns.present
 
     def gone(self, child: Child) -> None:
         """A stream has ended: its UE falls out."""
@@ -96,7 +91,9 @@ class SecureCell:
             self._blame(number, step.entries)
         elif (step.kind, step.sum) == self._turns.due:
             self._noted(number, self._adding(number, step))
-        elif step.kind == pb.REVEALED and step.sum in self._shown:  # others were enough; it is checked all the same
+        elif (
+            step.kind == pb.REVEALED and step.sum in self._uncovering.shown
+        ):  # others were enough; it is checked all the same
             self._tried(number, self._adding(number, step))
         else:
             raise RefusedError("late", f"step {step.kind} of a secure sum came, due is step {self._turns.due[0]}")
@@ -148,54 +145,16 @@ class SecureCell:
         self, name: str, *, limit_s: float, only_of: Collection[int] | None = None
     ) -> tuple[WordArray, list[int]]:
         """The sum of what has come, and of whom, once those agree on who they are and uncover what masks it."""
-        survivors, wanted = self._collector.survivors(name), self._shown.get(name)
+        survivors, wanted = self._collector.survivors(name), self._uncovering.shown.get(name)
         if only_of is not None and set(survivors) != set(only_of):
             left = sorted(set(only_of) - set(survivors))
             raise LeftBetweenError(f"UEs {left} left between the sums of sketches and of updates (secure.leavers)")
         if wanted is not None and survivors != wanted:
             raise TooFewError(f"come again of those whose {name} may be uncovered", len(survivors), len(wanted))
-        try:
-            if not self._asks_at_once(name, survivors):
-                await self._ask_after_votes(name, survivors, limit_s)
-            await self._turns.wait_for_enough(limit_s)
-        finally:
-            self._ask_again = None
+        await self._uncovering.asked(name, survivors, limit_s)
         if len(survivors) * self.session.instance(name).length <= _QUICK:
             return self._collector.sum(name), survivors
         return await asyncio.to_thread(self._collector.sum, name), survivors
-
-    def _asks_at_once(self, name: str, survivors: list[int]) -> bool:
-        """Ask survivors whose list stands to uncover what masks their sum; whether it stands."""
-        turns = self._turns
-        ready = set(self._collector.at_once(name)) & turns.present.keys()
-        if len(ready) < self.session.threshold:
-            return False
-        self._shown[name] = survivors
-        turns.turn(pb.REVEALED, name, ready)
-        self._asks(lambda children: turns.send(children, pb.SURVIVORS, survivors, of=name))
-        return True
-
-    async def _ask_after_votes(self, name: str, survivors: list[int], limit_s: float) -> None:
-        """Have survivors vouch for their list, and then uncover what masks their sum."""
-        turns, collector = self._turns, self._collector
-        turns.turn(pb.VOTES, name, survivors)
-        self._asks(lambda children: turns.send(children, pb.SURVIVORS, survivors, of=name))
-        await turns.wait(limit_s)
-        collector.voters(name)
-        self._shown[name] = survivors
-        turns.turn(pb.REVEALED, name, turns.heard & turns.present.keys())
-
-        def tell(children: list[Child]) -> None:
-            for child in children:
-                turns.send([child], pb.VOTED, collector.votes_for(name, child.number), of=name)
-
-        self._asks(tell)
-
-    def _asks(self, ask: Callable[[list[Child]], None]) -> None:
-        """Ask all whose turn it is, and each of them again that has gone and come back before it has answered."""
-        turns = self._turns
-        self._ask_again = lambda child: ask([child])
-        ask([turns.present[number] for number in turns.asked])
 
     # what comes
 

@@ -126,10 +126,6 @@ class SecureFormat:
         draws = self._draws(tag, number, "cell") if draws is None else draws
         return _words_of(self.update, torch.from_numpy(update), weight, self._agreed(agreed, tag), draws)
 
-    def draws_ahead(self, tag: Tag, number: int) -> Draws:
-        """The draws that round the update of UE `number`, made before there is one."""
-        return DrawsAhead.of_update(self._draws(tag, number, "cell"), self.update.num_numbers)
-
     def sketch_words(self, sketch: FloatArray, weight: int, tag: Tag, number: int) -> WordArray:
         """The same of a sketch."""
         draws = self._draws(tag, number, "cell/sketch")
@@ -156,6 +152,11 @@ class SecureFormat:
     def _draws(self, tag: Tag, number: int, purpose: str) -> Draws:
         key = draw_key(tag.base_round, tag.edge_round)
         return Draws(Streams(self.config.training.seed), key, np.array([number]), torch.device("cpu"), purpose)
+
+
+def draws_ahead(of: SecureFormat, tag: Tag, number: int) -> Draws:
+    """The draws that round the update of UE `number`, made before there is one."""
+    return DrawsAhead.of_update(of._draws(tag, number, "cell"), of.update.num_numbers)
 
 
 def made_format(work: "SharedWork") -> SecureFormat:

@@ -17,7 +17,7 @@ from hpfl.deployment.node_parts import ue_slots
 from hpfl.deployment.own_updates import OwnUpdate
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_format import CellAgreed, made_format, packed_words, whole_weight
+from hpfl.deployment.secure_format import CellAgreed, SecureFormat, draws_ahead, made_format, packed_words, whole_weight
 from hpfl.deployment.secure_history import SumHistory
 from hpfl.deployment.secure_trust import DeploymentTrust, check_name
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
@@ -46,6 +46,24 @@ class _Session:
     upload: Vector | None = None
     answers: bool = False
     over: bool = False
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """What is summed in it."""
+        return (UPDATE,) if self.tag.edge_round else (SKETCH, UPDATE)
+
+    async def next(self, kind: int) -> SecureStep:
+        """What comes next of its set-up, which is to be of this kind."""
+        step = await self.steps.get()
+        if (step.kind, step.sum) != (kind, ""):
+            raise SecrecyError(f"step {step.kind} of {step.sum!r} came from the edge, due is step {kind}")
+        return step
+
+    def prepare(self, format_: SecureFormat, number: int) -> None:
+        """What of a masked update does not depend on it: the mask, and the draws that round."""
+        self.member.prepare(UPDATE)
+        if self.draws is None:
+            self.draws = draws_ahead(format_, self.tag, number)
 
     def end(self) -> None:
         """Nothing more comes of it, for whoever waits for it too."""
@@ -145,9 +163,11 @@ class SecureMember:
         await self._set_up(session)
         if tag.edge_round == 0:
             await asyncio.to_thread(member.prepare, SKETCH)
-        if not self._has_computed(tag):
-            await asyncio.to_thread(self._prepare, session)
-        own = await self._own(tag)
+        if self._own(tag) is None:
+            await asyncio.to_thread(session.prepare, self.format, self._number)
+        while (own := self._own(tag)) is None:
+            self._computed.clear()
+            await self._computed.wait()
         if tag.edge_round == 0:
             masked = member.masked(SKETCH, self.format.sketch_words(own.sketch, self._weight, tag, self._number))
             packed = packed_words(masked, self.format.sketch.bits).tobytes()
@@ -164,87 +184,60 @@ class SecureMember:
         """Keys, shares, and that all know the same members: nothing of it depends on the update."""
         member = session.member
         await self._say(session, pb.KEYS, {self._number: member.advert()})
-        roster = await self._next(session, pb.ROSTER)
+        roster = await session.next(pb.ROSTER)
         shares = await asyncio.to_thread(member.shares, roster.entries)
         await self._say(session, pb.SHARES, shares)
-        shared = await self._next(session, pb.SHARED)
+        shared = await session.next(pb.SHARED)
         await asyncio.to_thread(member.receive, shared.entries)
         if member.unopened:
             await self._say(session, pb.COMPLAINT, dict.fromkeys(member.unopened, b""))
         await self._say(session, pb.VOTES, await asyncio.to_thread(member.vouch))
-        vouched = await self._next(session, pb.VOTED)
+        vouched = await session.next(pb.VOTED)
         try:
             member.believe(vouched.entries)
         except SecrecyError as error:
             log("no list of members stands", level=logging.WARNING, round=session.tag.round, reason=str(error))
             return
         members = {*shared.entries, self._number}
-        await asyncio.to_thread(self._history.expect, session.tag, self._sums(session), members)
-
-    def _prepare(self, session: _Session) -> None:
-        """What of a masked update does not depend on it: the mask, and the draws that round."""
-        session.member.prepare(UPDATE)
-        if session.draws is None:
-            session.draws = self.format.draws_ahead(session.tag, self._number)
+        await asyncio.to_thread(self._history.expect, session.tag, session.sums, members)
 
     async def _mask(self, session: _Session, own: OwnUpdate) -> None:
         """The masked update, ready to be sent."""
+
+        def masked() -> Vector:
+            session.prepare(self.format, self._number)
+            about = (self._weight, session.tag, session.agreed, self._number)
+            words = self.format.update_words(own.arrives, *about, own.levels, session.draws)
+            return packed_words(session.member.masked(UPDATE, words), self.format.update.bits)
+
+        is_quick = session.draws is not None and own.arrives.size <= _AT_ONCE
         try:
-            if session.draws is None or own.arrives.size > _AT_ONCE:
-                session.upload = await asyncio.to_thread(self._masked, session, own)
-            else:
-                session.upload = self._masked(session, own)
+            session.upload = masked() if is_quick else await asyncio.to_thread(masked)
         except SecrecyError as error:
             await self._sit_out(session, str(error))
         session.masked.set()
 
-    def _masked(self, session: _Session, own: OwnUpdate) -> Vector:
-        self._prepare(session)
-        about = (self._weight, session.tag, session.agreed, self._number)
-        words = self.format.update_words(own.arrives, *about, own.levels, session.draws)
-        return packed_words(session.member.masked(UPDATE, words), self.format.update.bits)
-
     async def _answer(self, session: _Session, step: SecureStep) -> None:
         """Uncover a sum of survivors whose list stands; else vouch for it, and uncover it once enough others do."""
-        member, of = session.member, step.sum
-        match step.kind:
-            case pb.SURVIVORS:
-                survivors = frozenset(step.entries)
-                self._history.check(session.tag, of, survivors)
-                if member.stands(survivors):
-                    await self._reveal(session, of, survivors, member.reveal_standing(of, survivors))
-                else:
-                    session.listed[of] = survivors
-                    await self._say(session, pb.VOTES, member.vote(of, survivors), of=of)
-            case pb.VOTED if of in session.listed:
-                await self._reveal(session, of, session.listed[of], member.reveal(of, step.entries))
-            case _:
-                raise SecrecyError(f"step {step.kind} of {of!r} came from the edge, and is not due")
-
-    async def _reveal(self, session: _Session, of: str, survivors: frozenset[int], data: bytes) -> None:
+        member, of, listed = session.member, step.sum, session.listed
+        if step.kind == pb.SURVIVORS:
+            listed[of] = frozenset(step.entries)
+            self._history.check(session.tag, of, listed[of])
+        elif step.kind != pb.VOTED or of not in listed:
+            raise SecrecyError(f"step {step.kind} of {of!r} came from the edge, and is not due")
+        survivors = listed[of]
+        if step.kind == pb.SURVIVORS and not member.stands(survivors):
+            await self._say(session, pb.VOTES, member.vote(of, survivors), of=of)
+            return
+        is_asked = step.kind == pb.VOTED
+        data = member.reveal(of, step.entries) if is_asked else member.reveal_standing(of, survivors)
         if not self._history.has(session.tag, of, survivors):
             await asyncio.to_thread(self._history.note, session.tag, of, survivors)
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
 
-    def _sums(self, session: _Session) -> tuple[str, ...]:
-        return (UPDATE,) if session.tag.edge_round else (SKETCH, UPDATE)
-
-    async def _own(self, tag: Tag) -> OwnUpdate:
-        """The update on a model, once it is there."""
-        while self._held is None or not self._has_computed(tag):
-            self._computed.clear()
-            await self._computed.wait()
-        return self._held[1]
-
-    def _has_computed(self, tag: Tag) -> bool:
-        """Whether the update on a model is there."""
-        return self._held is not None and self._held[0].about_same_model(tag)
-
-    async def _next(self, session: _Session, kind: int, of: str = "") -> SecureStep:
-        step = await session.steps.get()
-        if (step.kind, step.sum) != (kind, of):
-            raise SecrecyError(f"step {step.kind} of {step.sum!r} came from the edge, due is step {kind} of {of!r}")
-        return step
+    def _own(self, tag: Tag) -> OwnUpdate | None:
+        """The update on a model, if it is there."""
+        return self._held[1] if self._held is not None and self._held[0].about_same_model(tag) else None
 
     async def _say(self, session: _Session, kind: int, entries: dict[int, bytes], *, of: str = "") -> None:
         if not session.over:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_cell import LeftBetweenError, SecureCell
 from hpfl.deployment.secure_format import CellAgreed, made_format, whole_weight
 from hpfl.deployment.secure_trust import DeploymentTrust, check_name
+from hpfl.deployment.secure_uncovering import ShownSums
 from hpfl.deployment.secure_wire import SKETCH, UPDATE
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import EdgeNodeSettings
@@ -38,8 +38,6 @@ SOONER = 0.8
 
 _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 """Between two attempts at one model, doubled each time."""
-_KEPT_LISTS = 64
-"""Models of which an edge remembers with whom their sums may have been uncovered."""
 _AGREES_S = 30.0
 """No UE is waited for longer where those that are left agree on who they are."""
 
@@ -62,7 +60,7 @@ class SecureSums:
         self._cell: SecureCell | None = None
         self._only: Collection[int] | None = None
         self._bound: list[int] | None = None
-        self._shown: OrderedDict[tuple[str, bytes], dict[str, list[int]]] = OrderedDict()
+        self._shown = ShownSums()
         self._gathered = False
 
     # what UEs do
@@ -104,7 +102,7 @@ class SecureSums:
         """
         pause_s = _PAUSE_S
         while True:
-            if only is None and self._misses(tag):
+            if only is None and _misses(self._shown.on(tag).get(SKETCH, []), self._side, tag):
                 vacant(True)
             setting_up = self._begin(tag.by(self._side.name), only)
             try:
@@ -129,7 +127,7 @@ class SecureSums:
         """Masked updates are due; whom it is worth asking."""
         if self._cell is None:
             return set()
-        return self._cell.begin_updates(set(of) & set(self._shown_of(self._cell.tag).get(UPDATE, of)))
+        return self._cell.begin_updates(set(of) & set(self._shown.on(self._cell.tag).get(UPDATE, of)))
 
     async def summed(self, tag: Tag, announced: Mapping[int, CheckedSketch]) -> set[int]:
         """Learn the mean of the masked updates that have come; whose it is, nobody's where there is none."""
@@ -160,7 +158,7 @@ class SecureSums:
 
     def _begin(self, tag: Tag, only: Collection[int] | None) -> "asyncio.Task[None]":
         side, agreed = self._side, self._scales
-        shown = self._shown_of(tag)
+        shown = self._shown.on(tag)
         bound = shown.get(SKETCH) if only is None else None
         self._only, self._bound, self._gathered = only, bound, False
 
@@ -182,25 +180,6 @@ class SecureSums:
         task = asyncio.get_running_loop().create_task(set_up())
         task.add_done_callback(_seen)
         return task
-
-    def _shown_of(self, tag: Tag) -> dict[str, list[int]]:
-        """With whom sums on a model may have been uncovered, by what is summed: an entry appears when it is asked."""
-        shown = self._shown.setdefault((tag.run, tag.base), {})
-        self._shown.move_to_end((tag.run, tag.base))
-        if len(self._shown) > _KEPT_LISTS:
-            self._shown.popitem(last=False)
-        return shown
-
-    def _misses(self, tag: Tag) -> bool:
-        """Whether UEs are not here with whom alone the others uncover a sum on this model again."""
-        bound, side = self._shown_of(tag).get(SKETCH, []), self._side
-        for number in bound:
-            side.attendance.need(number, "a sum on this model may be uncovered already, and is of the same UEs alone")
-        missing = [number for number in bound if number not in side.hub.children]
-        if missing:
-            what = "waits for those who were in the sum, or for another model"
-            log(what, level=logging.WARNING, round=tag.round, ues=[default_name(number) for number in missing])
-        return bool(missing)
 
     async def _sum_of_sketches(self, cell: SecureCell, held: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
         if self._bound is not None:
@@ -246,6 +225,17 @@ _OUTCOMES: Mapping[type[SecrecyError], SumOutcome] = {
     LeftBetweenError: "left between",
     DisputedError: "disputed",
 }
+
+
+def _misses(bound: Collection[int], side: ParentSide, tag: Tag) -> bool:
+    """Whether UEs are not here with whom alone the others uncover a sum on a model again."""
+    for number in bound:
+        side.attendance.need(number, "a sum on this model may be uncovered already, and is of the same UEs alone")
+    missing = [number for number in bound if number not in side.hub.children]
+    if missing:
+        what = "waits for those who were in the sum, or for another model"
+        log(what, level=logging.WARNING, round=tag.round, ues=[default_name(number) for number in missing])
+    return bool(missing)
 
 
 def _seen(task: "asyncio.Task[None]") -> None:
