@@ -15,7 +15,7 @@ install: $(STAMP) ## make .venv with everything in it (does nothing the second t
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "HPFL needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,deploy,watch,tensorboard,wandb,docs,dev,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,deploy,watch,tensorboard,wandb,docs,dev,ray,tune]'
 	touch $(STAMP)
 
 demo: install ## train HPFL and SHPFL on embedded data and compare them

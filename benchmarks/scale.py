@@ -1,20 +1,27 @@
 """How far one run and many runs go on one machine: `massive`, blocks, workers of Ray, and small runs side by side.
 
-    .venv/bin/python benchmarks/scale.py [--json] [--only NAME]      NAME: massive, blocks, bits, workers, beside, cost
+    .venv/bin/python benchmarks/scale.py [--json] [--only NAME] [--data-dir DIR] [--limit SECONDS]
 
-Rows that want a GPU or 16 cores are left out where there are none. Every run is a process of its own.
+NAME: massive, cost, blocks, beside, thousand, workers, bits. A row is printed as soon as it is known; progress goes to
+stderr. What wants a GPU, 16 cores or Ray is left out where there are none, and says so. Every run is in a process of
+its own; a part that fails, or takes longer than `--limit`, is a row with an error, and the next one begins. `thousand`
+makes as many runs as fit the limit, 160 at least. DIR has MNIST, for `beside`; without it there is the embedded part.
 """
 
 import argparse
 import hashlib
 import json
 import os
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
+from hpfl.freed_memory import keep_freed_memory
 
 import hpfl
 from hpfl.config import with_overrides
@@ -30,25 +38,37 @@ from hpfl.learning import Cohort, LocalTraining, make_task
 from hpfl.rng import Streams
 
 GPU = torch.cuda.is_available()
-CORES = os.cpu_count() or 1
-ROUNDS = 4
+CORES = len(os.sched_getaffinity(0))
+RAY = find_spec("ray") is not None
+ROUNDS = 7  # of which the first and the last, which evaluates, are not counted: the median is of five
+THOUSAND, LEAST, SINGLE = 1000, 160, 4
+Row = dict[str, Any]
 
 
-def row(work: str, value: float, unit: str, bar: float, *, least: bool = False) -> dict[str, Any]:
+class Left(Exception):  # noqa: N818  it is no error
+    """Why a part is left out here."""
+
+
+def row(work: str, value: float, unit: str, bar: float, *, least: bool = False, **more: Any) -> Row:
     """One figure against its bar: at most that, or `least` that."""
-    return {"work": work, "value": value, "unit": unit, "bar": bar, "ok": value >= bar if least else value <= bar}
+    ok = value >= bar if least else value <= bar
+    return {"work": work, "value": value, "unit": unit, "bar": bar, "ok": ok, **more}
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def sha(model: dict[str, torch.Tensor]) -> str:
     return hashlib.sha256(b"".join(own.numpy().tobytes() for own in model.values())).hexdigest()
 
 
-def played(preset: str, overrides: list[str], **how: Any) -> dict[str, Any]:
+def played(preset: str, overrides: list[str], **how: Any) -> Row:
     """A run in this process: seconds until it begins and of each round, its peak memory and its model's digest."""
     import resource
 
     began, times = time.perf_counter(), [time.perf_counter()]
-    engine = how.pop("engine", None)
+    engine, kills = how.pop("engine", None), how.pop("kill_after", 0)
     if engine is not None:
         from hpfl.clusters.spread import RaySpread
 
@@ -57,8 +77,17 @@ def played(preset: str, overrides: list[str], **how: Any) -> dict[str, Any]:
     class Began(hpfl.Watcher):
         def started(self, run: Any) -> None:
             times[0] = time.perf_counter()
+            say(f"  set up in {times[0] - began:.2f} s")
 
-    hooks = Hooks(on_round=lambda record: times.append(time.perf_counter()), warn=lambda text: None)
+    def on_round(record: Any) -> None:
+        times.append(time.perf_counter())
+        say(f"  round {len(times) - 1}: {times[-1] - times[-2]:.3f} s")
+        if record.round == kills:
+            lost = workers_of_ray()[0]
+            os.kill(lost, signal.SIGKILL)
+            say(f"  killed worker {lost}")
+
+    hooks = Hooks(on_round=on_round, warn=lambda text: say(f"  {text}"))
     config = with_overrides(hpfl.preset(preset), overrides)
     result = run_experiment(config, hooks=hooks, watchers=[Began()], **how)
     return {
@@ -69,29 +98,71 @@ def played(preset: str, overrides: list[str], **how: Any) -> dict[str, Any]:
     }
 
 
-def apart(preset: str, overrides: list[str], *, threads: int = 0, **how: Any) -> dict[str, Any]:
-    """The same in a process of its own."""
-    told = json.dumps({"preset": preset, "overrides": overrides, **how})
+def workers_of_ray() -> list[int]:
+    """Processes of the workers of this driver that are alive."""
+    from ray._private.state import actors
+
+    return sorted(own["Pid"] for own in actors().values() if own["State"] == "ALIVE")
+
+
+def apart(preset: str, overrides: list[str], *, threads: int = 0, **how: Any) -> Row:
+    """The same in a process of its own; what it says on stderr is passed on."""
+    say(f"{preset} {' '.join(overrides)} {how or ''}")
+    began = time.perf_counter()
+    found = process("played", {"preset": preset, "overrides": overrides, **how}, threads)
+    return {**found, "whole_s": time.perf_counter() - began}
+
+
+def process(what: str, told: Row, threads: int = 0) -> Any:
+    """What a function here gives in a process of its own, which ends with all that it has started."""
     env = os.environ | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
-    done = subprocess.run(
-        [sys.executable, __file__, "--play", told], capture_output=True, text=True, env=env, check=False
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    command = [sys.executable, __file__, "--play", json.dumps({"what": what, "told": told})]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True) as running:
+        try:
+            out, _ = running.communicate(timeout=LIMIT[0])
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    if running.returncode:
+        raise RuntimeError(f"the run ended with {running.returncode}")
+    return json.loads(out.splitlines()[-1])
 
 
-def massive() -> Iterator[dict[str, Any]]:
+LIMIT = [240.0]
+
+
+def settled(run: Row) -> float:
+    """Seconds of a round: the median of all but the first and the last."""
+    return statistics.median(run["round_s"][1:-1] or run["round_s"])
+
+
+def massive(_: Path | None) -> Iterator[Row]:
     """`massive`: a round of 100,000 UEs out of a million, setting up, memory."""
-    found = apart("massive", [f"training.rounds={ROUNDS}", "evaluation.every=1000"], threads=0 if GPU else 2)
+    rounds = ROUNDS if GPU else 5
+    found = apart("massive", [f"training.rounds={rounds}", "evaluation.every=1000"], threads=0 if GPU else 2)
     where = "one GPU" if GPU else "two threads"
-    rounds = statistics.median(found["round_s"][1:-1] or found["round_s"])
-    yield row(f"massive, a round, {where}", rounds, "s", 0.5 if GPU else 8.0)
-    yield row(f"massive, setting up, {where}", found["setup_s"], "s", 10.0 if GPU else 20.0)
+    yield row(f"massive, a round, {where}", settled(found), "s", 0.5 if GPU else 8.0, rounds=found["round_s"])
+    imports = found["whole_s"] - found["setup_s"] - sum(found["round_s"])
+    yield row(f"massive, setting up, {where}", found["setup_s"], "s", 10.0 if GPU else 20.0, beside_s=imports)
     yield row(f"massive, peak memory, {where}", found["peak_gb"], "GB", 4.0)
 
 
-def blocks() -> Iterator[dict[str, Any]]:
+def cost(_: Path | None) -> Iterator[Row]:
+    """What a UE costs among 10^6 participants against 10^4, on a GPU."""
+    if not GPU:
+        raise Left("no GPU")
+    each = {}
+    for edges in (10, 1000):
+        over = [f"network.edges={edges}", "life.sample_fraction=1", f"training.rounds={ROUNDS}", "evaluation.ues=1000"]
+        run = apart("massive", [*over, "evaluation.every=1000", f"planning.max_edges={edges}"])
+        each[edges] = settled(run) / (1000 * edges)
+        say(f"  {each[edges] * 1e6:.3f} microseconds a UE")
+    microseconds = {f"of_{1000 * edges}_us": value * 1e6 for edges, value in each.items()}
+    ratio = each[1000] / each[10]
+    yield row("cost per UE, 10^6 participants against 10^4", ratio, "times", 1.05, **microseconds)
+
+
+def blocks(_: Path | None) -> Iterator[Row]:
     """The updates of 65,536 UEs in blocks against those in one piece, one after the other, nine times."""
     torch.set_num_threads(2)
     sizes = np.full(65_536, 20)
@@ -110,99 +181,154 @@ def blocks() -> Iterator[dict[str, Any]]:
     params, ues = task.initial_parameters(Streams(0).at("model")).float(), np.arange(len(sizes))
     asked = {"ues": ues, "groups": ues // 1024, "num_groups": 64, "streams": Streams(0), "key": 1}
     seconds: list[list[float]] = [[], []]
-    for _ in range(9):
+    for number in range(9):
         for cohort, own in zip(cohorts, seconds, strict=True):
             began = time.perf_counter()
             cohort.updates(params, **asked)
             own.append(time.perf_counter() - began)
+        say(f"  {number + 1}: {seconds[0][-1]:.3f} s in blocks, {seconds[1][-1]:.3f} s in one piece")
     ratios = [one / other for one, other in zip(*(own[1:] for own in seconds), strict=True)]
-    yield row("blocks against no blocks, one process", statistics.median(ratios), "times", 1.03)
+    yield row("blocks against no blocks, one process", statistics.median(ratios), "times", 1.03, ratios=ratios)
 
 
-def bits() -> Iterator[dict[str, Any]]:
-    """One model for 1, 2, 4 and 8 workers, and on a CPU for no workers at all."""
-    over = ["training.rounds=5", "learning.block_ues=16"]
-    counts = (1, 2, 4) if GPU else (1, 2, 4, 8)
-    gpus = {workers: 1 / workers if GPU else 0.0 for workers in counts}
-    runs = {n: apart("quickstart", over, engine={"workers": n, "gpus_per_worker": gpus[n]}) for n in counts}
+def swept(preset: str, rounds: int, *, runs: int, workers: int, **how: Any) -> float:
+    """Seconds of a whole sweep of so many seeds, start of its workers included; one run before is not counted."""
+    overrides = {"training.rounds": rounds}
+    kind: Row = {"set": overrides, "outputs": [], "progress": False} | how
+    with tempfile.TemporaryDirectory() as folder:
+        if workers == 1:
+            hpfl.sweep(preset, out=Path(folder) / "first", seeds=1, **kind)
+        began = time.perf_counter()
+        hpfl.sweep(preset, out=Path(folder) / "sweep", seeds=runs, workers=workers, **kind)
+        took = time.perf_counter() - began
+    say(f"  {runs} runs, {workers} at a time: {took:.1f} s")
+    return took
+
+
+def sweep_apart(preset: str, rounds: int, *, runs: int, workers: int, **how: Any) -> float:
+    """The same in a process of its own."""
+    told = {"preset": preset, "rounds": rounds, "runs": runs, "workers": workers, **how}
+    return float(process("swept", told, threads=1))
+
+
+@contextmanager
+def shared_by_mps() -> Iterator[bool]:
+    """Processes that are started meanwhile share a GPU by NVIDIA's Multi-Process Service, if it can be started."""
+    tool = shutil.which("nvidia-cuda-mps-control")
+    with tempfile.TemporaryDirectory() as folder:
+        names = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+        os.environ |= dict.fromkeys(names, folder)
+        try:
+            done = subprocess.run([tool, "-d"], check=False, timeout=30) if tool else None
+            yield done is not None and not done.returncode
+            if tool:
+                subprocess.run([tool], input="quit\n", text=True, check=False, timeout=30)
+        finally:
+            for name in names:
+                del os.environ[name]
+
+
+def beside(data_dir: Path | None) -> Iterator[Row]:
+    """Small runs on one GPU, sixteen processes at a time, against one after another; with MPS and without."""
     if not GPU:
-        runs[0] = apart("quickstart", over, threads=1)
-    names = ", ".join(str(number) for number in sorted(runs))
-    yield row(f"different models of {names} workers", len({run["sha"] for run in runs.values()}), "models", 1)
+        raise Left("no GPU")
+    kind: Row = {"gpus": 1, "device": "cuda"} | ({"data_dir": str(data_dir)} if data_dir else {})
+    if not data_dir:
+        kind["set"] = {"training.rounds": 150, "data.dataset": "mnist-mini"}
+    side = min(CORES, 16)
+    alone = sweep_apart("paper-mnist", 150, runs=3, workers=1, **kind) / 3
+    name = f"paper-mnist, runs a minute, {side} processes side by side"
+    for mps in (False, True):
+        with shared_by_mps() if mps else nullcontext(True) as there:
+            if not there:
+                raise Left("MPS does not start here")
+            together = sweep_apart("paper-mnist", 150, runs=6 * side, workers=side, **kind) / (6 * side)
+        minute = {"alone": 60 / alone, "together": 60 / together}
+        how = "with MPS" if mps else "taking turns"
+        yield row(f"{name}, {how}", minute["together"] / minute["alone"], "times", 8.0, least=True, **minute)
 
 
-def workers() -> Iterator[dict[str, Any]]:
-    """`massive` on 8 workers of 2 threads against one of 2."""
+def thousand(_: Path | None) -> Iterator[Row]:
+    """As many of 1,000 runs of `quickstart --rounds 30` on all cores as fit the limit, against single runs."""
     if CORES < 16:
-        return
+        raise Left(f"{CORES} cores, wanted 16")
+    alone = sweep_apart("quickstart", 30, runs=SINGLE, workers=1, device="cpu") / SINGLE
+    runs = min(max(int(0.8 * LIMIT[0] / alone) * 16, LEAST), THOUSAND)
+    together = sweep_apart("quickstart", 30, runs=runs, workers=16, device="cpu") / runs
+    seconds = {"alone_s": alone, "together_s": together, "runs": runs}
+    yield row(f"{runs} runs of quickstart, of linear", alone / 16 / together, "share", 0.9, least=True, **seconds)
+
+
+def workers(_: Path | None) -> Iterator[Row]:
+    """`massive` on 8 workers of 2 threads against one of 2."""
+    if CORES < 16 or not RAY:
+        raise Left(f"{CORES} cores, {'Ray' if RAY else 'no Ray'}; wanted 16 and Ray")
     over, found = [f"training.rounds={ROUNDS}", "evaluation.every=1000"], {}
     for count in (1, 8):
         run = apart("massive", over, engine={"workers": count, "cpus_per_worker": 2})
-        found[count] = statistics.median(run["round_s"][1:-1])
-    yield row("massive, a round, 8 workers x 2 threads against 1 x 2", found[1] / found[8], "times", 6.0, least=True)
+        found[count] = run
+    seconds = {f"{count}_workers_s": settled(run) for count, run in found.items()}
+    ratio = settled(found[1]) / settled(found[8])
+    yield row("massive, a round, 8 workers x 2 threads against 1 x 2", ratio, "times", 6.0, least=True, **seconds)
+    yield row("massive, models of 1 and 8 workers", len({run["sha"] for run in found.values()}), "models", 1)
 
 
-def beside() -> Iterator[dict[str, Any]]:
-    """Small runs on one GPU, sixteen processes at a time, against one after another."""
-    if not GPU:
-        return
-    from hpfl.sweeps.sweeping import Cluster
+def bits(_: Path | None) -> Iterator[Row]:
+    """One model for 1, 2, 4 and 8 workers, with a worker killed, and without any; on a CPU, and on a GPU."""
+    if not RAY:
+        raise Left("no Ray")
+    over = ["training.rounds=5", "learning.block_ues=16"]
 
-    speeds = {}
-    for count in (1, 16):
-        with tempfile.TemporaryDirectory() as folder:
-            began = time.perf_counter()
-            hpfl.sweep(
-                "paper-mnist",
-                out=Path(folder) / "sweep",
-                engine="ray",
-                workers=count,
-                cluster=Cluster(gpus_per_run=1 / count),
-                seeds=2 * count,
-                set={"training.rounds": 100},
-                outputs=[],
-                progress=False,
-            )
-            speeds[count] = 2 * count / (time.perf_counter() - began) * 60
-    yield row(
-        "paper-mnist, runs a minute, 16 side by side against one", speeds[16] / speeds[1], "times", 8.0, least=True
-    )
+    def models(name: str, ways: dict[str, Row]) -> Row:
+        found = {way: apart("quickstart", over, threads=1, **how)["sha"] for way, how in ways.items()}
+        return row(f"different models on {name}: {', '.join(ways)}", len(set(found.values())), "models", 1, sha=found)
+
+    counts = [count for count in (1, 2, 4, 8) if count <= CORES]
+    ways: dict[str, Row] = {f"{count} workers": {"engine": {"workers": count}} for count in counts}
+    ways["one of 2 killed"] = {"engine": {"workers": 2}, "kill_after": 2}
+    yield models("CPUs", ways | {"no workers": {"device": "cpu"}})
+    if GPU:
+        yield models("a GPU", {f"{n} workers": {"engine": {"workers": n, "gpus_per_worker": 1 / n}} for n in (1, 2, 4)})
 
 
-def cost() -> Iterator[dict[str, Any]]:
-    """What a UE costs among 10^6 participants against 10^4, on a GPU."""
-    if not GPU:
-        return
-    each = {}
-    for edges in (10, 1000):
-        over = [f"network.edges={edges}", "life.sample_fraction=1", "training.rounds=7", "evaluation.every=1000"]
-        run = apart("massive", [*over, "evaluation.ues=1000", f"planning.max_edges={edges}"])
-        each[edges] = statistics.median(run["round_s"][1:-1]) / (1000 * edges)
-    yield row("cost per UE, 10^6 participants against 10^4", each[1000] / each[10], "times", 1.05)
+PARTS = {own.__name__: own for own in (massive, cost, blocks, beside, thousand, workers, bits)}
 
 
-PARTS = {own.__name__: own for own in (massive, blocks, bits, workers, beside, cost)}
+def rows(name: str, data_dir: Path | None) -> Iterator[Row]:
+    """The rows of a part, or one that says why there are none."""
+    say(name)
+    try:
+        yield from PARTS[name](data_dir)
+    except Left as why:
+        yield {"work": name, "left_out": str(why), "ok": None}
+    except Exception as error:  # noqa: BLE001  the next part is measured all the same
+        yield {"work": name, "error": f"{type(error).__name__}: {error}", "ok": False}
+
+
+def line(found: Row) -> str:
+    if "value" not in found:
+        return f"{found['work']:62} {found.get('left_out') or found['error']}"
+    verdict = "ok" if found["ok"] else "MISSED"
+    return f"{found['work']:62} {found['value']:9.3f} {found['unit']:7} bar {found['bar']:g}  {verdict}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="a row of JSON for each figure")
     parser.add_argument("--only", action="append", choices=list(PARTS))
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--limit", type=float, default=LIMIT[0], help="seconds that a run may take")
     parser.add_argument("--play", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    LIMIT[0] = given.limit
     if given.play:
-        print(json.dumps(played(**json.loads(given.play))))
+        keep_freed_memory()
+        asked = json.loads(given.play)
+        print(json.dumps({"played": played, "swept": swept}[asked["what"]](**asked["told"])))
         return
     for name in given.only or PARTS:
-        for found in PARTS[name]():
-            if given.json:
-                print(json.dumps(found), flush=True)
-            else:
-                mark = "ok" if found["ok"] else "MISSED"
-                print(
-                    f"{found['work']:62} {found['value']:9.3f} {found['unit']:7} bar {found['bar']:g}  {mark}",
-                    flush=True,
-                )
+        for found in rows(name, given.data_dir):
+            print(json.dumps(found) if given.json else line(found), flush=True)
 
 
 if __name__ == "__main__":

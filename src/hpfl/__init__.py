@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hpfl.reporting.shown_result import open_run
     from hpfl.sweeps.sweep_door import sweep
     from hpfl.training.watching import RunResult, Watcher
+    from hpfl.tuning.tune_door import tune
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ __all__ = [
     "resolve",
     "run",
     "sweep",
+    "tune",
 ]
 
 _KNOWN_BY = {
@@ -64,6 +66,7 @@ _KNOWN_BY = {
     "hpfl.reporting.shown_result": ("open_run",),
     "hpfl.sweeps.sweep_door": ("sweep",),
     "hpfl.training.watching": ("RunResult", "Watcher"),
+    "hpfl.tuning.tune_door": ("tune",),
 }
 
 __getattr__, __dir__ = offered(__name__, _KNOWN_BY)  # planning starts without PyTorch

@@ -40,6 +40,11 @@ COMMANDS = {
         "Example: hpfl sweep quickstart --vary network.bandwidth_hz=1e6,5e6 --vary planning.planner=fastest,random "
         "--seeds 5 --baseline planning.planner=random   or, kept in a file: hpfl sweep study.toml --workers 8",
     ),
+    "tune": Command(
+        "hpfl.cli_tune:tune_command",
+        "Search the best values of keys for every case of a study: step sizes, parts, whatever is a key.",
+        "Example: hpfl tune study.toml --trials 30 --workers 8   or, on a cluster: hpfl tune study.toml --engine ray",
+    ),
     "figures": Command(
         "hpfl.cli_figures:figures_command",
         "Draw the figures of runs again into DIR/figures, from the results that are there.",

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from hpfl.cli_errors import leave, refuse, reported
 from hpfl.cli_options import AddressOption, FormatOption, SetOption, StyleOption
+from hpfl.cli_results import failures, shown
 from hpfl.config import check_key, toml_value
 from hpfl.reporting.looks import drawn_as
 from hpfl.stopping import stopping_after_round
@@ -20,9 +19,7 @@ from hpfl.sweeps.sweep_display import SweepDisplay
 from hpfl.sweeps.sweep_folder import STUDY, BasedStudy, base_of, home_of
 from hpfl.sweeps.sweep_page import PAGE
 from hpfl.sweeps.sweep_plan import Sweep, planned, usual_folder
-from hpfl.sweeps.sweep_tables import ResultTable
 from hpfl.sweeps.sweeping import Cluster, Means, SweepResult, carry_out
-from hpfl.sweeps.table_texts import plain_cell
 
 
 @reported
@@ -198,42 +195,3 @@ def _report(result: SweepResult, plan: Sweep, console: Console) -> None:
         leave(failures(result.left.failed), status=1)
     if not result.swept.runs:
         console.print(f"No run has ended yet. To run them:\n  {again}", soft_wrap=True)
-
-
-def failures(failed: dict[str, str]) -> str:
-    """A sentence for each kind of failure, with the run it came first in."""
-    by_error: dict[str, list[str]] = {}
-    for name, error in failed.items():
-        by_error.setdefault(error, []).append(name)
-    more = {error: f" and {len(names) - 1} more" if len(names) > 1 else "" for error, names in by_error.items()}
-    return "\n".join(f"{names[0]}{more[error]} failed: {error}" for error, names in by_error.items())
-
-
-DISPENSABLE = (
-    "global accuracy (%)",
-    "downlink (Mbit)",
-    "best (%)",
-    "uplink (Mbit)",
-    "rounds",
-    "worst tenth (%)",
-    "seeds",
-    "energy / baseline",
-    "energy (J)",
-)
-"""Columns that are left out, in this order, where the terminal is too narrow; files have them all."""
-
-
-def shown(table: ResultTable, *, width: int) -> Table:
-    """A table for a terminal of some width."""
-    texts = [[plain_cell(cell) for cell in row] for row in table.rows]
-    need = {name: max(len(name), *(len(row[at]) for row in texts)) + 2 for at, name in enumerate(table.headings)}
-    for name in DISPENSABLE:
-        if name in need and sum(need.values()) > width:
-            del need[name]
-    grid = Table(title=table.title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
-    kept = [at for at, name in enumerate(table.headings) if name in need]
-    for at in kept:
-        grid.add_column(table.headings[at], justify="left" if at < table.naming else "right")
-    for row in texts:
-        grid.add_row(*(row[at] for at in kept))
-    return grid

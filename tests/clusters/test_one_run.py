@@ -1,7 +1,8 @@
 """One run on a real cluster of several nodes: the bits of one process, whoever is lost on the way."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from hpfl.clusters.block_worker import HELD, Given, HeldRows
 from hpfl.clusters.connecting import ClusterError
 from hpfl.clusters.spread import RaySpread
 from hpfl.config import Config, with_overrides
+from hpfl.data import Dataset
 from hpfl.experiment import Hooks, run_experiment
+from hpfl.learning import make_cohort
 from hpfl.reporting.shown_result import ShownResult
 
 SMALL = [
@@ -154,5 +157,48 @@ def test_any_number_of_workers_gives_the_bits_of_one_process(tmp_path: Path, mor
         for workers in (1, 2, 4, 8):
             marker.touch()
             found = run_experiment(config, hooks=QUIET, spread=RaySpread(workers=workers))
+            assert sha(found) == sha(expected)
+            assert told(found) == told(expected)
+
+
+class Noting:
+    """Makes cohorts in this process, and notes them."""
+
+    facts: Mapping[str, Any] = {}
+
+    def __init__(self, seen: list[Any]) -> None:
+        self.seen = seen
+
+    @contextmanager
+    def cohorts(self, note: Callable[[str], None]) -> Iterator[Any]:
+        def make(*given: Any, **options: Any) -> Any:
+            self.seen.append(make_cohort(*given, **options))
+            return self.seen[-1]
+
+        yield make
+
+
+def few_samples() -> Dataset:
+    """600 samples and 300 for tests, drawn."""
+    draws = np.random.default_rng(0)
+    names = ("inputs", "targets", "test_inputs", "test_targets")
+    parts = [own for count in (600, 300) for own in (draws.standard_normal((count, 20)), draws.integers(0, 5, count))]
+    arrays = {n: own.astype(np.float32) if own.ndim > 1 else own for n, own in zip(names, parts, strict=True)}
+    return Dataset(name="few", num_classes=5, sample_bits=640, **arrays)
+
+
+@pytest.mark.slow
+def test_any_number_of_workers_gives_the_bits_of_one_process_where_ues_share_samples() -> None:
+    """Little memory, and many times the samples there are: products are looked up in a table."""
+    crowd = ["network.edges=8", "network.ues_per_edge=200", "data.samples_per_ue=[20,40]", "life.sample_fraction=0.6"]
+    rest = ["learning.block_ues=100", "training.rounds=3", "learning.memory_gb=0.009", "training.checkpoint_every=1"]
+    config = with_overrides(hpfl.preset("massive"), [*crowd, *rest])
+    seen: list[Any] = []
+    kind: dict[str, Any] = {"hooks": QUIET, "figures": False, "data": few_samples()}
+    expected = run_experiment(config, spread=Noting(seen), **kind)
+    assert seen[0].data.samples.table is not None
+    with cluster_of(4, 4):
+        for workers in (1, 2, 4, 8):
+            found = run_experiment(config, spread=RaySpread(workers=workers), **kind)
             assert sha(found) == sha(expected)
             assert told(found) == told(expected)

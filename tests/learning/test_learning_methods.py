@@ -25,6 +25,8 @@ from hpfl.learning import (
     descended,
     num_travelling,
 )
+from hpfl.learning.sending import Sending
+from hpfl.learning.uplink import IDENTITY
 from hpfl.rng import Streams
 
 NUM_UES = len(SIZES)
@@ -204,3 +206,17 @@ def test_weights_come_with_the_updates_of_all_ues() -> None:
     for group in range(3):
         own = np.arange(NUM_UES) % 3 == group
         np.testing.assert_allclose(found.shares[own], SIZES[own] / SIZES[own].sum())
+
+
+class Hoarder(FedPer):
+    """Nothing of it travels, and it does not say that this is meant."""
+
+    def travels(self, spec: Any) -> Tensor:
+        return torch.zeros(spec.num_parameters, dtype=torch.bool)
+
+
+def test_a_mask_that_leaves_nothing_to_send_is_refused_with_the_parameters_names() -> None:
+    example = EXAMPLES["mlp"]()
+    spec = example.task.spec
+    with pytest.raises(LearningError, match=f"of the parameters {spec.names[0]}, .* wanted at least one to send"):
+        Sending.of(spec, Hoarder(head_of(example)), IDENTITY, torch.device("cpu"))

@@ -34,7 +34,7 @@ def test_a_part_of_another_configuration_is_run_again(tmp_path):
 
 
 def test_two_studies_do_not_work_in_one_folder(tmp_path):
-    with runner.alone(tmp_path), pytest.raises(OutputError, match="another hpfl sweep or hpfl reproduce"):
+    with runner.alone(tmp_path), pytest.raises(OutputError, match="another hpfl sweep, hpfl tune or hpfl reproduce"):
         runs([part()], tmp_path)
     assert runs([part()], tmp_path)
 

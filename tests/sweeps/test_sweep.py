@@ -177,7 +177,7 @@ def test_two_sweeps_do_not_share_a_folder(tmp_path):
     ):
         with pytest.raises(OutputError, match=said):
             claim(out, other)
-    with alone(out), pytest.raises(OutputError, match="another hpfl sweep or hpfl reproduce is at work"):
+    with alone(out), pytest.raises(OutputError, match="another hpfl sweep, hpfl tune or hpfl reproduce is at work"):
         carried(planned(small(), out))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()

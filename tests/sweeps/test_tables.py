@@ -4,6 +4,8 @@ import math
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sweep_studies import small
 
 from hpfl.reporting.runs import RunView
@@ -168,6 +170,15 @@ def test_latex_is_whole_rules_are_booktabs_and_nothing_special_is_left():
         assert all(len(re.findall(r"(?<!\\)&", line)) == len(columns) - 1 for line in lines)
     assert text.count("{") == text.count("}")
     assert all(line.count("$") % 2 == 0 for line in text.splitlines())
+
+
+@given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
+def test_any_text_is_set_with_braces_and_dollars_in_pairs_and_nothing_that_latex_would_act_on(text):
+    made = tex(text)
+    assert re.sub(r"\\[&%$#_{}]", "", made).count("{") == re.sub(r"\\[&%$#_{}]", "", made).count("}")
+    left = re.sub(r"\\text[a-z]+{}|\$[<>]\$|\\[&%$#_{}]", "", made)
+    assert not set(left) & set('\\&%$#_{}~^<>|"')
+    assert len(re.findall(r"(?<!\\)\$", made)) % 2 == 0
 
 
 def test_words_are_set_as_they_are():

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.losses import Mass
+from hpfl.learning.shared import ProductTable, SharedRows
 from hpfl.rng import Stream
 
 _LONGEST_GAP = 64  # UEs skipped rather than starting another draw, where they have few words each
@@ -56,6 +57,18 @@ class ShardRows:
         first = ends[offsets[:-1]]
         return ShardRows(first, ends[offsets[1:]] - first, ends[:-1], np.asarray(shards.start, dtype=np.int64))
 
+    def every_row(self) -> NDArray[np.int32]:
+        """The arranged row of every sample that is here, segment after segment: of sample k of a UE at `first + k`."""
+        length = np.diff(np.append(self.before, self.num_samples))
+        row: NDArray[np.int32] = np.repeat((self.start - self.before).astype(np.int32), length)
+        row += np.arange(self.num_samples, dtype=np.int32)
+        return row
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of the UEs that are here."""
+        return int(self.sizes.sum() if self.held is None else self.sizes[self.held].sum())
+
     def rows(self, ues: IntArray, index: IntArray) -> IntArray:
         """Arranged rows [u, n] of samples `index` [u, n] of UEs [u]."""
         place = self.first[ues][:, None] + index
@@ -72,6 +85,7 @@ class Samples:
     shards: ShardRows
     dtype: torch.dtype
     mass: Mass | None = None  # what samples count in a UE's mean; None: all alike
+    table: ProductTable | None = None  # what a first layer makes of the rows, where UEs share them
 
     @staticmethod
     def on(
@@ -131,6 +145,13 @@ class Samples:
         targets = self.targets[rows]
         return Batch(inputs, targets, sample_weights(targets, counts, self.mass).to(self.dtype))
 
+    def looked_up(self, table: ProductTable, ues: IntArray, width: int) -> "Batch":
+        """The whole shards of some UEs, padded to one width, as rows of a table."""
+        counts = self.shards.sizes[ues]
+        shared = table.take(ues, counts, width)
+        targets = self.targets[shared.index]
+        return Batch(self.inputs[:0], targets, sample_weights(targets, counts, self.mass).to(self.dtype), shared=shared)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -140,6 +161,7 @@ class Batch:
     targets: Tensor
     weights: Tensor
     gram: Tensor | None = None  # [u, n, n]: inner products of what a first dense layer sees of each UE, where kept
+    shared: SharedRows | None = None  # stands for the inputs, where UEs share them: these are empty then
 
     def select(self, ues: IntArray) -> "Batch":
         """Some UEs of the rectangle: a view where they lie side by side, a copy otherwise."""
@@ -148,6 +170,10 @@ class Batch:
             return self._mapped(lambda array: array[first : first + count])
         place = torch.from_numpy(ues).to(self.inputs.device)
         return self._mapped(lambda array: array[place])
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """Inputs, targets and weights alone, changed alike."""
+        return Batch(change(self.inputs), change(self.targets), change(self.weights))
 
     def aligned(self) -> "Batch":
         """The same numbers, each array beginning where a new one would."""

@@ -4,7 +4,6 @@ cohort = Cohort(task, LocalTraining(inner_lr=0.03, outer_lr=0.07), inputs=x, tar
 updates = cohort.updates(w, ues=ues, groups=edge_of_ue[ues], num_groups=K, streams=streams, key=round)
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,25 +14,26 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.batches import Batch, Samples, Segments, ShardRows
 from hpfl.learning.blocks import BLOCK, blocks
-from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
+from hpfl.learning.choosing import engine_for, gram, look_up, tabling
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.cohort_round import Answer, BlockSums, CohortRound, Request, reported
+from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
-from hpfl.learning.engine import Engine, Sums, try_one
+from hpfl.learning.engine import Sums, try_one
 from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.faults import LearningError
-from hpfl.learning.general import GeneralEngine
 from hpfl.learning.kept import Kept
 from hpfl.learning.local_batches import LocalBatches
 from hpfl.learning.method import Method, is_objective, roles_of
 from hpfl.learning.metrics import DEFAULT_METRICS, LOSS_COLUMNS, BoundMetric, columns_of, figures_of
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, Layout, Limit, whole_batch
+from hpfl.learning.packing import Layout, Limit, whole_batch
 from hpfl.learning.placement import Placement, converted, per_ue_bytes, refuse_empty, room_beside
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.room import Trial
 from hpfl.learning.sending import Sending
+from hpfl.learning.shared import SHARED_CHUNKS
 from hpfl.learning.task import Task
 from hpfl.learning.uplink import IDENTITY, Uplink
 from hpfl.rng import Streams
@@ -83,11 +83,12 @@ class Cohort:
         check_model(self.task, samples.example(_TRIED)[0], samples.targets)
         self.chunk, self.block_ues, self.products, self.metrics = chunk, block_ues, products, metrics
         room = room_beside(samples, memory_gb, inputs, targets)
-        self.engine, padding = _engine_for(self.task, training, samples, method, layerwise=layerwise)
+        self.engine, padding = engine_for(self.task, training, samples, method, layerwise=layerwise)
         self.data = Placement(samples, room, padding=padding, batch_size=training.batch_size, block_ues=block_ues)
         check_computes(products, self.device, lambda: try_one(self.engine, template, samples.one_ue(2)))
         whole = training.batch_size is None or test is not None
-        self.data.reserve(whole=whole, gram=_gram(self.engine, training), test=test)
+        self.data.reserve(whole=whole, gram=gram(self.engine, training), test=test)
+        self.data.share(tabling(self.engine, training, products))
         self.sending = Sending.of(self.task.spec, method, uplink, self.device)
         self.batches = LocalBatches(self.data, training, roles_of(method, training))
 
@@ -144,6 +145,7 @@ class Cohort:
         """The computation of a request out of one of `all_asked` UEs, and its chunks: a part has those of the whole."""
         self.pack()
         per_ue, coding, params = answer.per_ue is not None, request.coding, request.params
+        look_up(self.engine, self.data.samples.table, params)
         errors = 0 if rows.codec is None else rows.codec.shape[1]
         beside = self._beside(all_asked, keep_per_ue=per_ue, errors=errors)
         trial = self.update_trial(params, keep_per_ue=per_ue, coding=coding)
@@ -166,6 +168,7 @@ class Cohort:
         rows = self.sending.rows_of(kept, params, np.zeros(len(ues), dtype=np.int64))
         figures = params.new_full((len(columns_of(self.metrics)), len(ues)), torch.nan)
         self.data.pack()
+        look_up(self.engine, self.data.samples.table, params)
         there = np.flatnonzero(self.data.samples.shards.sizes[ues])
         trial, kind = self.evaluation_trial(params, samples, training), ("evaluate", training.inner_steps)
         with repeatable(self.products, self.device):
@@ -193,7 +196,8 @@ class Cohort:
             start, steps = params[:1] if params.ndim == 2 else params, self.batches.of_largest(bucket)
             total, one = params.new_zeros(1, params.shape[-1]), np.zeros(1, dtype=np.int64)
             clip = None if coding.clip is None else np.ones(1)
-            sums = Sums.of(total, one, np.ones(1), torch.empty_like(total) if keep_per_ue else None, clip=clip)
+            per_ue = torch.empty_like(total) if keep_per_ue else None
+            sums = Sums.of(total, one, np.ones(1), per_ue, clip=clip, deferred=Deferred())
             kept, draws = self.sending.first_rows(start, one), Draws(Streams(0), 0, one, self.device)
             return self.sending.compute(self.engine, start, steps, sums, kept, draws, coding)
 
@@ -259,25 +263,11 @@ class Cohort:
             if self.chunk is not None:
                 return self.chunk
             samples, room = self.engine.preferred_samples, self.data.room.beside(beside)
+            if self.engine.preferred_ues is not None:
+                return min(self.engine.preferred_ues, room.fits(kind, bucket, trial))
             if samples is None:
                 return room.fits(kind, bucket, trial)
-            return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples)
+            shared = 1 if self.data.samples.table is None else SHARED_CHUNKS
+            return room.suits(kind, bucket, trial, widths=layout.widths, samples=samples * shared)
 
         return limit
-
-
-def _engine_for(
-    task: Task, training: LocalTraining, samples: Samples, method: Method | None, *, layerwise: bool
-) -> tuple[Engine, float]:
-    """The engine, and the share of padding that suits it."""
-    chain = ChainEngine.choose(task, training, samples) if layerwise and method is None else None
-    if chain is None:
-        return GeneralEngine.choose(task, training, samples.one_ue(2), method), LITTLE_PADDING
-    return chain, MOST_PADDING if samples.inputs.is_cuda and chain.dense else LITTLE_PADDING
-
-
-def _gram(engine: Engine, training: LocalTraining) -> Callable[[Batch], Tensor] | None:
-    """What makes the inner products of inputs, if they are used."""
-    if not isinstance(engine, ChainEngine) or engine.gram_bias is None or not training.adapts:
-        return None
-    return engine.gram

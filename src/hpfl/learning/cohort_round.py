@@ -1,7 +1,8 @@
 """One call for updates: who computes for which group, from where, and the sums that grow chunk by chunk."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +13,18 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates
 from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.coding import UNCODED, Coding
+from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
-from hpfl.learning.engine import Engine, Sums, shares_of
+from hpfl.learning.engine import Engine, Losses, Sums, shares_of
 from hpfl.learning.faults import NonFiniteUpdateError
 from hpfl.learning.kept import Kept
 from hpfl.learning.local_batches import Drawn, LocalBatches
 from hpfl.learning.packing import Limit
 from hpfl.learning.sending import Sending
+from hpfl.learning.side_by_side import in_turn
 from hpfl.rng import Streams
+
+_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,9 @@ class Answer:
             variance = torch.zeros(count, chains, dtype=torch.float64, device=params.device)
         clipped = request.coding.clip is not None
         squared = torch.zeros(count, dtype=torch.float64, device=params.device) if clipped else None
-        return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten(), variance, squared)
+        coded = not request.coding.chain.is_identity  # otherwise codecs keep what they have kept
+        now = kept.unwritten() if coded else replace(replace(kept, codec=None).unwritten(), codec=kept.codec)
+        return Answer(total, params.new_zeros(2, count), per_ue, now, variance, squared)
 
 
 class BlockSums(NamedTuple):
@@ -114,21 +121,54 @@ class CohortRound:
             groups = request.groups[block]
             first, last = (int(groups.min()), int(groups.max()) + 1) if len(groups) else (0, 0)
             into = request.params.new_zeros(last - first, request.params.shape[-1])
-            for at in self.batches.layout.chunks(request.ues[block], groups, limit):
-                self._add(block[at], drawn, into, first)
+            chunks = [block[at] for at in self.batches.layout.chunks(request.ues[block], groups, limit)]
+            if self.engine.side_by_side and len(chunks) > 1:
+                self._add_side_by_side(chunks, drawn, into, first)
+            else:
+                deferred = Deferred()
+                for at in chunks:
+                    self._add(at, drawn, into, first, deferred)
+                deferred.finish(into)
             yield BlockSums(first, into)
 
-    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int) -> None:
+    def _add_side_by_side(self, chunks: list[IntArray], drawn: Drawn, into: Tensor, first: int) -> None:
+        """Compute chunks in several threads, and add them up one after the other."""
+        calls = [partial(self._directions, at, drawn) for at in chunks]
+        work = [float(self.batches.data.samples.shards.sizes[self.request.ues[at]].sum()) for at in chunks]
+        numbers = into.shape[-1] + sum(self.sending.numbers_kept)
+        each = in_turn(calls, work, len(chunks[0]) * numbers * into.element_size())
+        for at, (directions, part, now) in zip(chunks, each, strict=True):
+            Sums.of(into, self.request.groups[at] - first, self.request.shares[at]).add(directions)
+            self._write(at, part, now, directions)
+
+    def _directions(self, at: IntArray, drawn: Drawn) -> tuple[Tensor, Losses, Kept]:
+        """What arrives of each UE of a chunk."""
+        request, clip = self.request, self.request.clip(at)
+        own = request.params.new_empty(len(at), request.params.shape[-1])
+        sums = replace(Sums.rows(own), clip=None if clip is None else torch.from_numpy(clip).to(own.device))
+        return own, *self._computed(at, drawn, sums)
+
+    def _add(self, at: IntArray, drawn: Drawn, into: Tensor, first: int, deferred: Deferred) -> None:
         """Compute a chunk of the request, for the rows of groups from `first` on."""
         request, answer = self.request, self.answer
         own = None if answer.per_ue is None else torch.empty_like(answer.per_ue[: len(at)])
-        sums = Sums.of(into, request.groups[at] - first, request.shares[at], own, clip=request.clip(at))
-        steps = self.batches.of_chunk(request.ues, at, drawn)
+        where = request.groups[at] - first
+        sums = Sums.of(into, where, request.shares[at], own, clip=request.clip(at), deferred=deferred)
+        self._write(at, *self._computed(at, drawn, sums), own)
+
+    def _computed(self, at: IntArray, drawn: Drawn, sums: Sums) -> tuple[Losses, Kept]:
+        request = self.request
+        gather = self.batches.stacked if self.engine.side_by_side else self.batches.of_chunk
+        steps = gather(request.ues, at, drawn)
         kept, draws = self.kept.rows(at), request.draws(at)
-        part, now = self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
-        place = torch.from_numpy(at).to(into.device)
+        return self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
+
+    def _write(self, at: IntArray, part: Losses, now: Kept, own: Tensor | None) -> None:
+        """Put what is told of each UE of a chunk in its place."""
+        answer = self.answer
+        place = torch.from_numpy(at).to(answer.losses.device)
         answer.losses[:, place] = torch.stack([part.loss, part.meta_loss])
-        answer.kept.write(at, now)
+        answer.kept.write(at, replace(now, codec=None) if self.request.coding.chain.is_identity else now)
         if answer.per_ue is not None and own is not None:
             answer.per_ue[place] = own
         if answer.variance is not None and part.variance is not None:
@@ -140,7 +180,7 @@ class CohortRound:
 def reported(request: Request, answer: Answer) -> CohortUpdates:
     """Group figures on the host; this is where the device is waited for."""
     total = answer.total
-    importance = torch.linalg.vector_norm(total, dim=1, dtype=torch.float64).square().cpu().numpy()
+    importance = _norms(total).square().cpu().numpy()
     wrong = np.flatnonzero(~np.isfinite(importance))
     if len(wrong):
         raise NonFiniteUpdateError(
@@ -153,6 +193,12 @@ def reported(request: Request, answer: Answer) -> CohortUpdates:
     noise = None if answer.variance is None else _noise(request, answer.variance)
     norms = None if answer.squared is None else np.sqrt(answer.squared.cpu().numpy())
     return CohortUpdates(total, importance, means[0], means[1], answer.per_ue, answer.kept, shares, noise, norms)
+
+
+def _norms(total: Tensor) -> Tensor:
+    """Norms of rows in float64: on a CPU some at a time, for which torch keeps numbers of float64 in the caches."""
+    parts = (total,) if total.is_cuda else torch.split(total, _ROWS)
+    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
 
 
 def _noise(request: Request, variance: Tensor) -> FloatArray:

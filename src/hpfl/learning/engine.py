@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.batches import Batch
+from hpfl.learning.deferred import Deferred
 from hpfl.learning.metrics import Tested
 from hpfl.learning.objective import LocalTraining
 
@@ -27,6 +28,8 @@ class Sums:
     runs: tuple[tuple[int, int, int], ...] = ()  # (row of total, first UE, end) of each stretch of one group
     per_ue: Tensor | None = None  # [u, P], written
     clip: Tensor | None = None  # [u] in float64
+    deferred: Deferred | None = None  # where products over shared rows wait for the end of a block
+    first: int = 0  # the row of the block's sums that is row 0 here
 
     @staticmethod
     def of(
@@ -36,6 +39,7 @@ class Sums:
         per_ue: Tensor | None = None,
         *,
         clip: FloatArray | None = None,
+        deferred: Deferred | None = None,
     ) -> "Sums":
         """The sums of UEs in nondecreasing groups."""
         first, last = int(groups[0]), int(groups[-1]) + 1
@@ -44,7 +48,8 @@ class Sums:
         cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
         runs = tuple((int(groups[a]) - first, a, b) for a, b in pairwise(cuts))
         norms = None if clip is None else torch.from_numpy(clip).to(total.device)
-        return Sums(total[first:last], torch.from_numpy(dense).to(total), runs, per_ue, norms)
+        matrix = torch.from_numpy(dense).to(total)
+        return Sums(total[first:last], matrix, runs, per_ue, norms, deferred, first)
 
     @staticmethod
     def rows(per_ue: Tensor) -> "Sums":
@@ -97,6 +102,14 @@ class Engine(Protocol):
     @property
     def preferred_samples(self) -> int | None:
         """Samples per chunk that suit the caches best; None: as many as fit the memory."""
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether chunks are best computed several at once, a core each."""
+
+    @property
+    def preferred_ues(self) -> int | None:
+        """UEs per chunk that suit the caches best, whatever their samples; None: `preferred_samples` tells."""
 
     def updates(
         self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None

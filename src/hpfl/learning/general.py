@@ -88,6 +88,7 @@ class GeneralEngine:
     )
     method: Method | None = None  # None: the objective that `training` names
     clips: ClassVar[bool] = False
+    side_by_side: ClassVar[bool] = False
 
     @staticmethod
     def choose(task: Task, training: LocalTraining, example: Batch, method: Method | None = None) -> "GeneralEngine":
@@ -132,6 +133,11 @@ class GeneralEngine:
     def preferred_samples(self) -> int | None:
         """As many as fit the memory; one UE at a time needs no more than its own."""
         return 1 if self.one_by_one else None
+
+    @property
+    def preferred_ues(self) -> int | None:
+        """Samples tell."""
+        return None
 
     @property
     def _twice(self) -> bool:

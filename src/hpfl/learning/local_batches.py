@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,24 @@ class DrawnStep:
 
 Drawn = list[DrawnStep] | None
 """All local steps; None for full batches."""
+
+
+@dataclass(frozen=True)
+class Stack(Sequence[dict[str, Batch]]):
+    """The batches of all local steps of n UEs in one piece."""
+
+    batches: dict[str, Batch]  # by role, [S, n, ...]
+    counts: IntArray  # [S, n]: samples that count
+    numbers: list[int]  # of each step, its place in the stack
+    order: IntArray | None  # the UEs' places in the chunk they were asked for in; None: their own
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, step: Any) -> Any:
+        """A step by role."""
+        place = self.numbers[step]
+        return {role: own.each(lambda part: part[place]) for role, own in self.batches.items()}
 
 
 @dataclass(frozen=True)
@@ -83,6 +102,26 @@ class LocalBatches:
             for step in drawn
             if step.counts[at].any()
         ]
+
+    def stacked(self, ues: IntArray, at: IntArray, drawn: Drawn) -> "Stack":
+        """The same as one stack, UEs that take more steps before those that take fewer."""
+        own = ues[at]
+        if drawn is None:
+            stack = {"support": self.data.whole_batch(own).each(lambda part: part[None])}
+            return Stack(stack, self.data.samples.shards.sizes[own][None], [0] * self.training.whole_steps, None)
+        width = self.data.drawn.widths[int(self.data.drawn.bucket_of[own[0]])]
+        steps = [step for step in drawn if step.counts[at].any()]
+        counts = np.stack([step.counts[at] for step in steps])
+        order = np.argsort(-np.count_nonzero(counts, axis=0), kind="stable")
+        counts, shape = counts[:, order], (len(steps), len(own))
+        found: dict[str, Batch] = {}
+        for role in self.roles:
+            index = np.stack([step.index[role][at[order], :width] for step in steps])
+            flat = index.reshape(-1, width)
+            batch = self.data.samples.batch(np.tile(own[order], len(steps)), flat, counts.reshape(-1))
+            found[role] = batch.each(lambda part: part.view(*shape, *part.shape[1:]))
+        same = np.array_equal(order, np.arange(len(order)))
+        return Stack(found, counts, list(range(len(steps))), None if same else order)
 
     def of_largest(self, bucket: int) -> list[dict[str, Batch]]:
         """The batches of the largest UE of a bucket, of its first samples."""

@@ -12,6 +12,7 @@ from hpfl.learning.batches import Batch, Samples, buckets, whole_index
 from hpfl.learning.blocks import BLOCK, blocks
 
 MOST_PADDING = 0.25  # share of padding: a GPU pays more for chunks than for a little more arithmetic
+SHARED_PADDING = 0.6  # where a GPU looks most of the arithmetic up
 LITTLE_PADDING = 0.08  # where arithmetic is what costs
 
 Limit = Callable[[int], int]
@@ -96,6 +97,8 @@ class Store:
 
 def whole_batch(samples: Samples, ues: IntArray, width: int) -> Batch:
     """The whole shards of some UEs, padded to one width."""
+    if samples.table is not None:
+        return samples.looked_up(samples.table, ues, width)
     counts = samples.shards.sizes[ues]
     return samples.batch(ues, whole_index(counts, width), counts)
 

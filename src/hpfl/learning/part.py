@@ -8,7 +8,10 @@ from torch import Tensor
 
 from hpfl.arrays import IntArray
 from hpfl.learning.batches import Segments, ShardRows
-from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, Layout
+from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING, SHARED_PADDING, Layout
+from hpfl.learning.shared import much_shared
+
+_PADDINGS = (LITTLE_PADDING, MOST_PADDING, SHARED_PADDING)
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ def part_data(inputs: Tensor, targets: Tensor, shards: Segments | ShardRows, hel
     here[held] = True
     own = np.repeat(here, counts)
     start, length = np.asarray(shards.start)[own], np.asarray(shards.length)[own]
-    taken = _covered(start, length, len(inputs))
+    every = np.ones(len(inputs), dtype=np.int64)
+    taken = every if much_shared(sizes, len(inputs)) else _covered(start, length, len(inputs))
     before, first = np.cumsum(length) - length, np.zeros_like(sizes)
     first[held] = np.cumsum(sizes[held]) - sizes[held]
     place = torch.from_numpy(np.flatnonzero(taken))
@@ -42,7 +46,7 @@ def tried_ues(sizes: IntArray, batch_size: int | None) -> IntArray:
     Whoever has them beside its own makes the same chunks as the whole cohort, and so the same bits.
     """
     widths = [sizes] if batch_size is None else [sizes, np.minimum(sizes, batch_size)]
-    layouts = [Layout.of(width, padding) for width in widths for padding in (LITTLE_PADDING, MOST_PADDING)]
+    layouts = [Layout.of(width, padding) for width in widths for padding in _PADDINGS]
     found = [own[int(np.argmax(sizes[own]))] for layout in layouts for own in layout.members]
     return np.unique(np.array(found, dtype=np.int64))
 

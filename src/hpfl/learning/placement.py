@@ -1,6 +1,8 @@
 """A cohort's data where they are used: on a device, arranged in rectangles, packed once where the memory holds them."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,13 +13,21 @@ from hpfl.learning.answers import TestData
 from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.blocks import BLOCK
 from hpfl.learning.faults import LearningError
-from hpfl.learning.packing import Layout, Store, gram_bytes, packed_bytes, whole_batch
+from hpfl.learning.packing import SHARED_PADDING, Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.room import Room
+from hpfl.learning.shared import ProductTable, much_shared
 
 _USABLE = {"cpu": 0.75, "cuda": 0.5}  # share of the budget planned with; the rest is the allocator's and libraries'
 _STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
 
 Gram = Callable[[Batch], Tensor]
+
+
+class Tabling(Protocol):
+    """An engine that can make a table of rows that UEs share."""
+
+    def table(self, samples: Samples) -> ProductTable: ...
+    def table_bytes(self, samples: Samples) -> int: ...
 
 
 class Placement:
@@ -51,6 +61,16 @@ class Placement:
             samples = test.on(self.samples.inputs.device, self.samples.dtype)
             need = samples.bytes_beyond(test.inputs, test.targets)
             self._tests = (test, samples) if self.room.set_aside(need, share=share) else None
+
+    def share(self, tabling: Tabling | None) -> None:
+        """Make a table of the rows that UEs share, where their shards are not packed and memory can be set aside."""
+        samples = self.samples
+        if tabling is None or self._packs or not much_shared(samples.shards.sizes, len(samples.inputs)):
+            return
+        if self.room.set_aside(tabling.table_bytes(samples), share=_STORE_SHARE):
+            self.samples = replace(samples, table=tabling.table(samples))
+            if samples.inputs.is_cuda:
+                self.whole = self.drawn = Layout.of(samples.shards.sizes, SHARED_PADDING)
 
     def tests(self, test: TestData) -> Samples:
         """Test samples on the device."""

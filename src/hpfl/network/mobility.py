@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.network.places import NEAREST_M, Places, Positions, edge_coordinates_m, ue_coordinates_m
@@ -70,6 +69,8 @@ class RandomWaypoint:
 
     def nearest(self, walk: Walk) -> tuple[IntArray, FloatArray]:
         """Each UE's nearest edge and the distance to it, at least 1 m; which of equally near edges is not promised."""
+        from scipy.spatial import cKDTree  # takes long to import, and few UEs walk
+
         tree = cKDTree(np.column_stack([self.edge_x_m, self.edge_y_m]))
         distance_m, edge = tree.query(np.column_stack([walk.x_m, walk.y_m]))
         return np.asarray(edge, dtype=np.int64), np.maximum(distance_m, NEAREST_M)

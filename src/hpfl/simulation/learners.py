@@ -123,7 +123,8 @@ class Learners:
             pending.remembered, numbers, params, members, edge_of, base_round=base_round, again=again, coding=coding
         )
         rows = torch.as_tensor(numbers, device=pending.update.device)
-        importance, update = pending.importance.copy(), pending.update.index_copy(0, rows, result.update)
+        importance, all_new = pending.importance.copy(), len(numbers) == len(pending.update)
+        update = result.update if all_new else pending.update.index_copy(0, rows, result.update)
         importance[numbers] = result.importance
         if self.hostility is not None:
             update = self.hostility.crafted_edges(update, numbers, base_round)

@@ -26,7 +26,8 @@ def draw(made: Tables, folder: Path) -> list[Path]:
         _by_method(axes, _of(rows, places[index]), "accuracy", "personalised accuracy at the end")
 
     def seconds(index: int, axes: Any) -> None:
-        _by_method(axes, _of(made["targets"], places[index]), "seconds", "simulated seconds to the target")
+        there = [row for row in _of(made["targets"], places[index]) if row["reached"] == row["seeds"]]
+        _by_method(axes, there, "seconds", "simulated seconds to the target")
         axes.set_xscale("log")
         plain_log(axes.xaxis)
 

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import hpfl
 from hpfl.config import Config
 from hpfl.config.named import rows_of, slots_of
 from hpfl.registry import Part
@@ -28,12 +27,12 @@ def code_of(config: Config) -> str:
     digest = hashlib.blake2b(_ours().encode(), digest_size=6)
     for source in sorted(_own_sources(config)):
         digest.update(_content(source))
-    return f"{hpfl.__version__}-{digest.hexdigest()}"
+    return f"{version_of('hpfl')}-{digest.hexdigest()}"
 
 
 @cache
 def _ours() -> str:
-    root = Path(hpfl.__file__).parent
+    root = Path(__file__).parents[1]
     files = [root / f"{name}.py" for name in ALONE]
     files += [path for room in ROOMS for path in sorted((root / room).rglob("*.py"))]
     digest = hashlib.blake2b(digest_size=16)

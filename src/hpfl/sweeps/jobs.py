@@ -20,6 +20,8 @@ class Job:
     rounds: int
     gpus: float = 0.0
     """The share of a GPU it is given, where the engine gives any."""
+    like: str = ""
+    """What it is alike in with jobs that take as long: the cell of a run, say."""
 
     def to_plain(self) -> dict[str, Any]:
         """What JSON can hold of it: all."""

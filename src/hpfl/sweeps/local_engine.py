@@ -8,6 +8,7 @@ from typing import Any
 
 from hpfl.config import ConfigError
 from hpfl.sweeps.jobs import Course, Job, JobOutcome
+from hpfl.sweeps.order import JobOrder
 from hpfl.sweeps.worker_process import WorkerProcess
 
 LOOK_S = 0.2
@@ -25,6 +26,7 @@ class LocalEngine:
         _refuse_missing_gpus(gpus)
         self.workers, self.gpus = workers or usual_workers(), gpus
         self._started: list[WorkerProcess] = []
+        self._order = JobOrder()
 
     def __enter__(self) -> "LocalEngine":
         return self
@@ -61,7 +63,8 @@ class LocalEngine:
                     return
                 idle = self._start()
                 ears.register(idle.answers, selectors.EVENT_READ, idle)
-            idle.play(job := waiting.popleft())
+            idle.play(job := self._order.next(waiting, self.workers))
+            self._order.begun(job)
             course.begun(job)
 
     def _start(self) -> WorkerProcess:
@@ -95,6 +98,7 @@ class LocalEngine:
                 course.note(job, each["note"])
             else:
                 worker.job = None
+                self._order.ended(job)
                 course.ended(job, JobOutcome(**each["ended"]))
 
     def _lost(

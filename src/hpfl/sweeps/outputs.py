@@ -15,7 +15,7 @@ from hpfl.sweeps.swept import Swept, result_rows, timing_rows
 from hpfl.sweeps.table_texts import latex, markdown
 
 RESULTS, PARQUET, TIMINGS, TABLE = "results.csv", "results.parquet", "timings.csv", "table"
-NO_PARQUET = "results.parquet needs pyarrow: pip install 'hpfl[sweep]'; results.csv holds the same"
+NO_PARQUET = "{} needs pyarrow: pip install 'hpfl[sweep]'; {} holds the same"
 
 
 def write_outputs(sweep: Swept, out: Path, say: Callable[[str], None]) -> list[ResultTable]:
@@ -24,10 +24,10 @@ def write_outputs(sweep: Swept, out: Path, say: Callable[[str], None]) -> list[R
     rows = result_rows(sweep)
     with writing(out):
         if "csv" in wanted:
-            atomic.write_text(out / RESULTS, _csv(rows))
-            atomic.write_text(out / TIMINGS, _csv(timing_rows(sweep)))
+            atomic.write_text(out / RESULTS, csv_of(rows))
+            atomic.write_text(out / TIMINGS, csv_of(timing_rows(sweep)))
         if "parquet" in wanted:
-            _write_parquet(rows, out / PARQUET, say)
+            write_parquet(rows, out / PARQUET, say)
         if "tables" in wanted:
             atomic.write_text(out / f"{TABLE}.md", markdown(made, note(sweep)))
             atomic.write_text(out / f"{TABLE}.tex", latex(made, note(sweep)))
@@ -49,16 +49,18 @@ def note(sweep: Swept) -> str:
     return " ".join(words)
 
 
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
+def csv_of(rows: Sequence[dict[str, Any]]) -> str:
+    """Flat rows, which have the same columns, as CSV."""
     return csv_text({name: [row[name] for row in rows] for name in (rows[0] if rows else ())})
 
 
-def _write_parquet(rows: Sequence[dict[str, Any]], path: Path, say: Callable[[str], None]) -> None:
+def write_parquet(rows: Sequence[dict[str, Any]], path: Path, say: Callable[[str], None]) -> None:
+    """The same as Parquet, where pyarrow is there."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        say(NO_PARQUET)
+        say(NO_PARQUET.format(path.name, f"{path.stem}.csv"))
         return
     columns = {name: _one_type([row[name] for row in rows]) for name in (rows[0] if rows else ())}
     with atomic.replacing(path) as partial:

@@ -25,6 +25,7 @@ from hpfl.reporting.summary import environment, time_to_target
 from hpfl.sweeps.jobs import Job, Playing
 from hpfl.sweeps.kept_data import kept_dataset
 from hpfl.sweeps.parts import StudyPart, done, part_from_plain
+from hpfl.sweeps.run_ends import has_ended
 from hpfl.training.cloud_step import DivergedError
 from hpfl.training.record import RoundRecord
 
@@ -67,7 +68,8 @@ def job_of(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, gp
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
     }
     player, rounds = f"{__name__}:play_part", part.config.training.rounds
-    return Job(name=part.name, player=player, task=task, rounds=rounds, gpus=gpus)
+    like = part.name.rpartition("/")[0]
+    return Job(name=part.name, player=player, task=task, rounds=rounds, gpus=gpus, like=like)
 
 
 def play_part(task: Mapping[str, Any], playing: Playing) -> Mapping[str, Any]:
@@ -193,7 +195,9 @@ class _Limit:
     def _add(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
         late = self.part.stop_at_s is not None and row["time_s"] >= self.part.stop_at_s
-        self.reached = self.reached or late or self._there(row) or self._enough(row)
+        self.reached = (
+            self.reached or late or self._there(row) or self._enough(row) or has_ended(self.rows, self.part.ends)
+        )
 
     def _there(self, row: Mapping[str, Any]) -> bool:
         target, accuracy = self.part.stop_at_accuracy, row["personalised_accuracy"]

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
@@ -42,6 +42,8 @@ class StudyPart:
     """What runs it in place of an ordinary run; a function of a module, so that other processes find it."""
     enough: Enough | None = None
     """What else ends it, asked after every evaluation; a function of a module as well."""
+    ends: Mapping[str, Any] = field(default_factory=dict)
+    """What else ends it, in plain data: see `run_ends`."""
     whole: bool = False
     """Whether everything that a run leaves is kept, in `runs/NAME`; else the file is all."""
     code: str = ""
@@ -52,6 +54,7 @@ class StudyPart:
         """Everything that decides the part's numbers; a file with another key is not this part's."""
         limits = [self.config.training.rounds, self.stop_at_accuracy, self.stop_at_s]
         told = "".join(f" {function.__name__}" for function in (self.probe, self.enough) if function is not None)
+        told += f" {_digest(self.ends)}" if self.ends else ""
         return f"{fingerprint(self.config)} {json.dumps(limits)}{told}"
 
     def file(self, out: Path) -> Path:
@@ -77,9 +80,9 @@ class StudyPart:
 
     def to_plain(self) -> dict[str, Any]:
         """What JSON can hold of it, which is all: functions by their names."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
         named = {name: _path(plain[name]) for name in _FUNCTIONS}
-        return plain | named | {"labels": dict(self.labels), "config": to_plain(self.config)}
+        return plain | named | {"labels": dict(self.labels), "ends": dict(self.ends), "config": to_plain(self.config)}
 
 
 def part_from_plain(plain: Mapping[str, Any]) -> StudyPart:
@@ -99,6 +102,10 @@ def done(part: StudyPart, out: Path, *, stale: bool = False) -> dict[str, Any] |
     if part.whole and not (part.folder(out) / ROUNDS).is_file():
         return None
     return found if stale or not part.code or found.get("code") == part.code else None
+
+
+def _digest(plain: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def _path(function: Callable[..., Any] | None) -> str | None:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,13 +79,18 @@ def play_parts(
     should_stop: ShouldStop = lambda: False,
     more: More | None = None,
     go_on: bool = False,
+    failed: dict[str, str] | None = None,
+    to_come: Callable[[], int] = lambda: 0,
 ) -> Unfinished:
-    """Run what is missing with an engine; what is left then. With `go_on` the others go on where a run fails."""
+    """Run what is missing with an engine; what is left then. With `go_on` the others go on where a run fails.
+
+    `failed` hears of those as they fail, so that `more` may go by it; `to_come` says how many runs may follow.
+    """
     with engine:
-        queue = _Queue(parts, place.out, more)
-        course = _Course(display, should_stop, go_on=go_on)
-        while missing := course.unfailed(queue.missing()):
-            course.of(queue.parts, missing)
+        course = _Course(display, should_stop, go_on=go_on, failed={} if failed is None else failed)
+        queue = _Queue(parts, place.out, more, course.failed)
+        while missing := queue.missing():
+            course.of(queue.parts, missing, to_come())
             together = [part for part in missing if not part.timed]
             how = engine if together else InProcess()
             how.run([_job(part, place) for part in together or missing], course)
@@ -93,7 +98,7 @@ def play_parts(
                 break
             course.refuse_undone()
         _tidy(queue.parts, place.out)
-        left = course.unfailed(queue.missing(ask=False))
+        left = queue.missing(ask=False)
     return Unfinished(missing=[part.name for part in left], failed=course.failed)
 
 
@@ -102,10 +107,10 @@ def _job(part: StudyPart, place: Place) -> Job:
 
 
 class _Queue:
-    """The parts of a study and which of them are missing; more may follow once all known ones are done."""
+    """The parts of a study and which of them are missing; more may follow once all known ones are done or failed."""
 
-    def __init__(self, parts: Sequence[StudyPart], out: Path, more: More | None) -> None:
-        self.parts, self.out, self.more, self._there = parts, out, more, set[str]()
+    def __init__(self, parts: Sequence[StudyPart], out: Path, more: More | None, failed: Mapping[str, str]) -> None:
+        self.parts, self.out, self.more, self.failed, self._there = parts, out, more, failed, set[str]()
 
     def missing(self, *, ask: bool = True) -> list[StudyPart]:
         """What is to be run now; where nothing is, it is asked whether more follows."""
@@ -118,7 +123,7 @@ class _Queue:
     def _missing(self) -> list[StudyPart]:
         """What is not on disk; what was found there once is not looked for again."""
         self._there |= {part.name for part in self.parts if part.name not in self._there and done(part, self.out)}
-        return [part for part in self.parts if part.name not in self._there]
+        return [part for part in self.parts if part.name not in self._there and part.name not in self.failed]
 
 
 @contextmanager
@@ -133,8 +138,8 @@ def alone(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            taken = f"another hpfl sweep or hpfl reproduce is at work in {out}; wait for it, or choose another --out"
-            raise OutputError(taken) from error
+            taken = f"another hpfl sweep, hpfl tune or hpfl reproduce is at work in {out}"
+            raise OutputError(f"{taken}; wait for it, or choose another --out") from error
         yield
 
 
@@ -157,19 +162,16 @@ def results(parts: Iterable[StudyPart], out: Path) -> list[dict[str, Any]]:
 class _Course:
     """Where the study stands, for a display; a run that fails ends it, unless it is to go on."""
 
-    def __init__(self, display: SweepDisplay, should_stop: ShouldStop, *, go_on: bool) -> None:
-        self.display, self.should_stop, self.go_on = display, should_stop, go_on
-        self.failed: dict[str, str] = {}
+    def __init__(self, display: SweepDisplay, should_stop: ShouldStop, *, go_on: bool, failed: dict[str, str]) -> None:
+        self.display, self.should_stop, self.go_on, self.failed = display, should_stop, go_on, failed
         self._undone: set[str] = set()
 
-    def unfailed(self, parts: Sequence[StudyPart]) -> list[StudyPart]:
-        """Those that have not failed."""
-        return [part for part in parts if part.name not in self.failed]
-
-    def of(self, parts: Sequence[StudyPart], missing: Sequence[StudyPart]) -> None:
-        """So many runs of all that are known now are still to be done."""
+    def of(self, parts: Sequence[StudyPart], missing: Sequence[StudyPart], to_come: int) -> None:
+        """So many runs of all that are known now are still to be done, and as long ones may follow."""
         rounds = sum(part.config.training.rounds for part in missing)
-        self.display.show(Standing(total=len(parts), ended=len(parts) - len(missing), rounds_left=rounds))
+        rounds += round(to_come * rounds / len(missing))
+        total, ended = len(parts) + to_come, len(parts) - len(missing)
+        self.display.show(Standing(total=total, ended=ended, rounds_left=rounds))
 
     def begun(self, job: Job) -> None:
         self.display.standing.begun(job.name, job.rounds)

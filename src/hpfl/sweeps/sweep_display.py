@@ -25,7 +25,7 @@ class SweepDisplay:
 
     def __init__(self, *, console: Console | None = None, quiet: bool = False, notebook: bool = False) -> None:
         self.console, self.quiet, self.notebook = console or Console(), quiet, notebook
-        self.standing = Standing()
+        self.standing, self.headline = Standing(), ""
         self._live: Live | None = None
         self._said: set[str] = set()
         self._renewed_s = -math.inf
@@ -61,7 +61,7 @@ class SweepDisplay:
             self._start()
         elif now - self._renewed_s >= SILENCE_S:
             self._renewed_s = now
-            self._print(line(self.standing))
+            self._print(line(self.standing) + (f"; {self.headline}" if self.headline else ""))
 
     def note(self, text: str) -> None:
         """Say something in passing; the same thing only once, for all runs say it."""
@@ -81,7 +81,7 @@ class SweepDisplay:
             self._live.start()
 
     def _panel(self) -> Group:
-        return panel(self.standing)
+        return panel(self.standing, self.headline)
 
     def _draw(self) -> None:
         """The panel as it is now, in the place of the one before."""
@@ -100,8 +100,8 @@ def line(standing: Standing) -> str:
     return f"{standing.ended} of {standing.total} runs, {len(standing.at_work)} at work{left}"
 
 
-def panel(standing: Standing) -> Group:
-    """The bar, and under it the runs at work with their rounds."""
+def panel(standing: Standing, headline: str = "") -> Group:
+    """The bar, under it what they have come to, if that is said, and the runs at work with their rounds."""
     bar = Table.grid(padding=(0, 2), expand=True)
     bar.add_column(no_wrap=True)
     bar.add_column(ratio=1)
@@ -116,4 +116,5 @@ def panel(standing: Standing) -> Group:
     for name, (number, rounds) in list(standing.at_work.items())[:MOST_AT_WORK]:
         runs.add_row(Text(f"  round {number}/{rounds}", style="dim"), Text(name))
     more = len(standing.at_work) - MOST_AT_WORK
-    return Group(bar, runs, *([Text(f"  and {more} more", style="dim")] if more > 0 else []))
+    found = [Text(f"  {headline}")] if headline else []
+    return Group(bar, *found, runs, *([Text(f"  and {more} more", style="dim")] if more > 0 else []))

@@ -11,11 +11,12 @@ from hpfl.config import Config
 from hpfl.interactive import in_notebook, interrupts_taken, is_shown
 from hpfl.reporting.frames import RoundRecords, pandas_needed
 from hpfl.reporting.store import OutputError
+from hpfl.sweeps.runner import Unfinished
 from hpfl.sweeps.study_file import SweepStudy, is_study, study_of
 from hpfl.sweeps.sweep_display import SweepDisplay
 from hpfl.sweeps.sweep_folder import BASE, BasedStudy, base_of, home_of, open_study
 from hpfl.sweeps.sweep_plan import planned, usual_folder
-from hpfl.sweeps.sweeping import Cluster, Means, SweepResult, carry_out
+from hpfl.sweeps.sweeping import Cluster, Means, carry_out
 from hpfl.sweeps.swept import result_rows
 from hpfl.told_errors import REFUSALS, tell
 
@@ -52,7 +53,7 @@ def sweep(
     """
     pandas_needed()
     try:
-        based, name = _based(base, study)
+        based, name = based_on(base, study)
         folder = Path(out) if out is not None else _home(base) or usual_folder(name, based)
         place = None if data_dir is None else Path(data_dir)
         means = Means(
@@ -68,7 +69,7 @@ def sweep(
             plan = planned(based, folder, keep_stale=keep_stale)
             with interrupts_taken(lambda text: print(text, file=sys.stderr)) as stop:
                 result = carry_out(plan, means, display, should_stop=lambda: stop.is_asked)
-        _refuse_failed(result)
+        refuse_failed(result.left)
         if result.left.missing:
             print(f"stopped: {len(result.left.missing)} runs are left; call it again to go on", file=sys.stderr)
         return RoundRecords(result_rows(result.swept)).to_frame()
@@ -76,8 +77,8 @@ def sweep(
         tell(error)
 
 
-def _based(base: str | Path | Config, study: Mapping[str, Any]) -> tuple[BasedStudy, str]:
-    """The study that was asked for, with its base, and what its folder is called by."""
+def based_on(base: str | Path | Config, study: Mapping[str, Any]) -> tuple[BasedStudy, str]:
+    """The study that a script asked for, with its base, and what its folder is called by."""
     asked = dict(study)
     if "vary" in asked:
         asked["grid"] = {**asked.get("grid", {}), **asked.pop("vary")}
@@ -108,7 +109,8 @@ def _home(base: str | Path | Config) -> Path | None:
     return None if isinstance(base, Config) else home_of(Path(base))
 
 
-def _refuse_failed(result: SweepResult) -> None:
-    for name, error in result.left.failed.items():
-        more = f" (and {len(result.left.failed) - 1} more failed)" if len(result.left.failed) > 1 else ""
+def refuse_failed(left: Unfinished) -> None:
+    """An error of the first run that failed."""
+    for name, error in left.failed.items():
+        more = f" (and {len(left.failed) - 1} more failed)" if len(left.failed) > 1 else ""
         raise OutputError(f"{name}: {error}{more}")

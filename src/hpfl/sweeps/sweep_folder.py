@@ -9,7 +9,7 @@ from hpfl import atomic
 from hpfl.config import Config, ConfigError, load, preset_names, to_toml
 from hpfl.reporting.store import OutputError, writing
 from hpfl.sweeps.cells import toml_text
-from hpfl.sweeps.study_file import SweepStudy, is_study, read_study
+from hpfl.sweeps.study_file import SweepStudy, flat, is_study, read_study
 
 STUDY, BASE = "study.toml", "base.toml"
 
@@ -72,20 +72,21 @@ def _difference(out: Path, wanted: BasedStudy) -> str:
     if not is_study(out / STUDY):
         return "is not empty, and no sweep's folder"
     try:
-        return _other_than(wanted, open_study(out / STUDY))
+        return other_than(wanted, open_study(out / STUDY))
     except ConfigError as error:
         return f"holds a sweep that cannot be read ({error})"
 
 
-def _other_than(wanted: BasedStudy, there: BasedStudy) -> str:
+def other_than(wanted: BasedStudy, there: BasedStudy, what: str = "sweep") -> str:
+    """What of base, axes and settings is another in the study that is there; nothing where none is."""
     mine, theirs = wanted.study, there.study
     if there.base != wanted.base:
-        return "holds another sweep: its base is another"
+        return f"holds another {what}: its base is another"
     if theirs.axes != mine.axes:
         varied = ", ".join(theirs.axes) or "seeds alone"
-        return f"holds another sweep: it varies {varied}, and this one {', '.join(mine.axes) or 'seeds alone'}"
+        return f"holds another {what}: it varies {varied}, and this one {', '.join(mine.axes) or 'seeds alone'}"
     changed = next((key for key in {**theirs.set_, **mine.set_} if theirs.set_.get(key) != mine.set_.get(key)), None)
-    return f"holds another sweep: {changed} is set otherwise there" if changed else ""
+    return f"holds another {what}: {changed} is set otherwise there" if changed else ""
 
 
 def study_text(study: SweepStudy) -> str:
@@ -94,8 +95,9 @@ def study_text(study: SweepStudy) -> str:
     lines = [f"{name} = {toml_text(tree[name])}\n" for name in _SINGLE if name in tree]
     lines += [f"\n[{name}]\n{_keys(tree[name])}" for name in ("set", "grid", "zip") if tree.get(name)]
     lines += [f"\n[[cases]]\n{_keys(case)}" for case in tree.get("cases", ())]
-    if tree.get("tune"):
-        lines.append(f"\n[tune]\n{_keys(tree['tune'])}")
+    if tune := dict(tree.get("tune", {})):
+        space = flat(tune.pop("space", {}))
+        lines += [f"\n[tune]\n{_keys(tune)}", f"\n[tune.space]\n{_keys(space)}" if space else ""]
     return "".join(lines)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from hpfl.config import ConfigError
 from hpfl.experiment import choose_device
 from hpfl.sweeps.engines import make_engine
+from hpfl.sweeps.jobs import JobEngine
 from hpfl.sweeps.outputs import write_outputs
 from hpfl.sweeps.runner import Place, ShouldStop, Unfinished, alone, play_parts
 from hpfl.sweeps.sweep_display import SweepDisplay
@@ -47,6 +48,25 @@ class Means:
     run: bool = True
     """Whether anything is run; else results are made of the runs that are there."""
 
+    @property
+    def gpus_each(self) -> float:
+        """The share of a GPU that a run is given."""
+        shared = self.gpus / self.workers if self.gpus and self.workers else float(bool(self.gpus))
+        return self.cluster.gpus_per_run or shared
+
+    def make(self) -> JobEngine | None:
+        """The engine; None where nothing is to be run. What cannot be had is refused."""
+        if self.gpus and self.device == "cpu":
+            raise ConfigError(f"--gpus is {self.gpus} and --device is cpu; wanted one of them")
+        if self.engine == "local":
+            choose_device(self.device)  # refused here, if there is none
+        options = self.cluster.options(self.engine)
+        return make_engine(self.engine, workers=self.workers, gpus=self.gpus, **options) if self.run else None
+
+    def place(self, out: Path) -> Place:
+        """Where runs lie that are made with them."""
+        return Place(out=out, device=self.device, data_dir=self.data_dir, gpus_each=self.gpus_each)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult:
@@ -61,21 +81,13 @@ def carry_out(
     sweep: Sweep, means: Means, display: SweepDisplay, *, should_stop: ShouldStop = lambda: False
 ) -> SweepResult:
     """Run what is missing, and write everything that the study wants of what is there then."""
-    if means.gpus and means.device == "cpu":
-        raise ConfigError(f"--gpus is {means.gpus} and --device is cpu; wanted one of them")
-    if means.engine == "local":
-        choose_device(means.device)  # refused here, if there is none
-    options = means.cluster.options(means.engine)
-    engine = make_engine(means.engine, workers=means.workers, gpus=means.gpus, **options) if means.run else None
+    engine = means.make()
     with alone(sweep.out):
         claim(sweep.out, sweep.based)
         left = Unfinished()
         if engine is not None:
             _say_stale(sweep, display.note)
-            share = means.gpus / means.workers if means.gpus and means.workers else float(bool(means.gpus))
-            share = means.cluster.gpus_per_run or share
-            place = Place(out=sweep.out, device=means.device, data_dir=means.data_dir, gpus_each=share)
-            left = play_parts(sweep.parts, place, engine, display, should_stop=should_stop, go_on=True)
+            left = play_parts(sweep.parts, means.place(sweep.out), engine, display, should_stop=should_stop, go_on=True)
         found = swept(sweep)
         made = write_outputs(found, sweep.out, display.note) if found.runs else []
     return SweepResult(swept=found, left=left, tables=made)

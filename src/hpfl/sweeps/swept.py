@@ -149,7 +149,7 @@ def _but_for_method(cell: Cell) -> str:
 
 
 def _row(run: SweptRun, targets: Sequence[Target], alone: RunView | None) -> dict[str, Any]:
-    axes = {axis: _shown(value) for axis, value in run.cell.values.items()}
+    axes = {axis: plain_value(value) for axis, value in run.cell.values.items()}
     figures = summarise(run.view.rows, target=None, metrics=metrics_of(resolve(run.cell.config)))
     kept = {name: value for name, value in figures.items() if name not in (*MEASURED, *_OF_TARGET)}
     row = {"cell": run.cell.name, **axes, SEED: run.seed, "lost": run.lost is not None, **kept}
@@ -160,6 +160,6 @@ def _row(run: SweptRun, targets: Sequence[Target], alone: RunView | None) -> dic
     return row
 
 
-def _shown(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value that a cell of a table can hold; lists and tables as TOML writes them."""
     return toml_text(value) if isinstance(value, list | tuple | Mapping) else value

@@ -46,7 +46,7 @@ class Remembered:
         rows = {name: self.rows[_before(name) if again else name] for name in NAMES if name in self.rows}
         if codec and CODEC in self.rows:
             rows[CODEC] = self.rows[CODEC]
-        return Kept.of(**rows).rows(ues)
+        return Kept.of(**rows).read(ues)
 
     def of_edges(self, edges: IntArray, *, again: bool = False) -> list[RuleState]:
         """The states of some edges' rules, empty where there is none."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpfl.learning.batches import Batch, Samples, weighed_rows
-from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point, Tape
+from hpfl.learning.chain.chain_calculus import Chain, ChainCalculus, Direction, Point, Tape
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.free import Flatten
@@ -23,6 +23,7 @@ from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import OBJECTIVES, LocalTraining, MetaGradient, adapted
 from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal, Rehearsed
+from hpfl.learning.shared import ProductTable
 from hpfl.learning.task import Task
 
 _CACHED_BYTES = 1_500_000  # of a layer's outputs in a chunk: what a core's own cache holds
@@ -36,6 +37,8 @@ class ChainEngine:
     training: LocalTraining
     chain: Chain
     preferred_samples: int | None = None
+    preferred_ues: int | None = None
+    side_by_side: ClassVar[bool] = False
     clips: ClassVar[bool] = True
 
     @staticmethod
@@ -96,6 +99,28 @@ class ChainEngine:
             rows = self.chain.entering(own)
             torch.bmm(rows, rows.mT, out=into)
         return product.add_(1) if self.gram_bias else product
+
+    def table(self, samples: Samples) -> ProductTable:
+        """What the first dense layer makes of inputs [N, ...] that many UEs share."""
+        rows = self.chain.entering(samples.as_numbers(samples.inputs).unsqueeze(0))[0]
+        return ProductTable.of(rows, samples.shards.first, samples.shards.every_row(), bias=bool(self.gram_bias))
+
+    def table_bytes(self, samples: Samples) -> int:
+        """Bytes of their table."""
+        (out, into), count = self.chain.links[0].layer.outer_shape, len(samples.inputs)
+        places = 4 * int(samples.shards.sizes.sum()) + 8 * len(samples.shards.sizes)
+        return count * (count + into + out) * samples.input_itemsize + places
+
+    @property
+    def shares(self) -> bool:
+        """Whether inputs enter a dense first layer as they are, so that a table of them can be made."""
+        return self.gram_bias is not None and all(isinstance(free, Flatten) for free in self.chain.first)
+
+    def look_up(self, start: Tensor, table: ProductTable) -> None:
+        """Compute what the table knows at a start that all UEs share, before anybody needs it."""
+        if start.ndim == 1:
+            first = self._weights(start)[0]
+            table.outputs(first.weight, first.bias)
 
     @torch.no_grad()
     def updates(
@@ -171,7 +196,7 @@ class ChainEngine:
             return None
         if not torch.allclose(outputs[0], self.task.module(example), rtol=1e-3, atol=1e-4):
             return None
-        return max([outputs[0, 0].numel(), *(passage.rows[0, 0].numel() for passage in tape.passages[1:])])
+        return max([outputs[0, 0].numel(), *(int(passage.rows[0, 0].numel()) for passage in tape.passages[1:])])
 
 
 def _remembering(link: Link, first: bool) -> Link:

@@ -136,7 +136,7 @@ class Convolution:
         if self._by_patches(term.left):
             per_sample = term.right.flatten(3) @ self._patches(term.left).mT
             return per_sample.sum(1).view(len(term.left), *self.outer_shape)
-        weight = term.left.new_empty(len(term.left), *self.outer_shape)
+        weight: Tensor = term.left.new_empty(len(term.left), *self.outer_shape)
         for ue, (rows, errors) in enumerate(zip(term.left, term.right, strict=True)):
             weight[ue] = self.geometry.gradients(errors, rows, weight[ue], "weight")
         return weight

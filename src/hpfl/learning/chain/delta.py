@@ -5,6 +5,7 @@ as `x A^T E`, added to another over the same rows for the cost of a sum, and sum
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from torch import Tensor
 class Term:
     """`scale * right^T left` per UE: rows of a layer's inputs [u, n, ...] and of its output errors [u, n, ...]."""
 
-    left: Tensor
+    left: Any  # or rows that UEs share
     right: Tensor
     scale: float = 1.0
     bias: bool = True  # whether the rows of `right` also add to the bias; tangents of inputs do not

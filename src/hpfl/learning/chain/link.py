@@ -22,7 +22,7 @@ class At:
 class Passage:
     """What a forward and a backward pass leave behind at one link."""
 
-    rows: Tensor  # inputs of the layer with weights
+    rows: Any  # inputs of the layer with weights, as a tensor or as rows that UEs share
     kept: list[Any] = field(default_factory=list)  # of the layers without
     errors: Any = None  # at the outputs of the layer with weights
     passed: list[Tensor] = field(default_factory=list)  # errors at the outputs of the layers without, last one first
@@ -44,11 +44,11 @@ class Link:
     layer: Weighted
     then: tuple[Free, ...]
 
-    def at_start(self, rows: Tensor, weights: Weights) -> Tensor | None:
+    def at_start(self, rows: Any, weights: Weights) -> Tensor | None:
         """The layer's outputs at the start, worth keeping where only the delta changes; None: not worth it."""
         return self.layer.forward(rows, weights)
 
-    def forward(self, rows: Tensor, at: At, known: Tensor | None = None) -> tuple[Tensor, Passage]:
+    def forward(self, rows: Any, at: At, known: Tensor | None = None) -> tuple[Tensor, Passage]:
         """Outputs at a point; `known` are the layer's outputs at the start."""
         passage = Passage(rows)
         return self._onward(self._outputs(rows, at, known), passage), passage
@@ -83,7 +83,7 @@ class Link:
         onto = self.back(tangents, at, passage)
         return self.layer.back_along(passage.errors, direction, onto)
 
-    def _outputs(self, rows: Tensor, at: At, known: Tensor | None) -> Tensor:
+    def _outputs(self, rows: Any, at: At, known: Tensor | None) -> Tensor:
         if known is not None:
             return known if at.delta is None else self.layer.along(rows, at.delta, known)
         if at.delta is None:

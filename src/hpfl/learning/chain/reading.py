@@ -2,14 +2,15 @@
 
 import copy
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from torch import fx, nn
 
-from hpfl.learning.chain.calculus import Chain
+from hpfl.learning.chain.chain_calculus import Chain
 from hpfl.learning.chain.convolution import Convolution, Geometry
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.free import AvgPool, Elementwise, Flatten, Free, MaxPool, Relu, Tanh
@@ -18,6 +19,10 @@ from hpfl.learning.chain.output import output_of
 from hpfl.learning.chain.weighted import Weighted
 from hpfl.learning.task import Task
 
+Build = Callable[[Any, str], Any]
+"""A layer of a submodule and its name."""
+
+_NO_MORE: Mapping[type[nn.Module], Build] = MappingProxyType({})
 _SMOOTH_MODULES = (
     nn.Sigmoid,
     nn.GELU,
@@ -43,7 +48,7 @@ def chain_of(task: Task) -> Chain | None:
     """The chain a task's module is, or None for any other module."""
     try:
         graph = fx.symbolic_trace(task.module).graph
-        layers = _layers(task.module, graph)
+        layers = chain_layers(task.module, graph)
     except Exception:  # noqa: BLE001  tracing runs the user's code, which may object in any way; then it is no chain
         return None
     names = [layer.name for layer in layers if isinstance(layer, Dense | Convolution)]
@@ -51,6 +56,12 @@ def chain_of(task: Task) -> Chain | None:
     if not names or len(set(names)) < len(names) or not set(task.spec.names) <= own or _frozen(task.module):
         return None
     return _linked(layers, task)
+
+
+def unlike_its_parameters(task: Task, names: Sequence[str]) -> bool:
+    """Whether layers' parameters by these names are others than a task's, or some are frozen or shared."""
+    own, model = set(names), set(task.spec.names) - set(task.spec.beside)
+    return len(own) < len(names) or model != own or _frozen(task.module)
 
 
 def _frozen(module: nn.Module) -> bool:
@@ -74,7 +85,8 @@ def _linked(layers: list[Any], task: Task) -> Chain:
     return Chain(tuple(first), tuple(Link(layer, tuple(then)) for layer, then in links), output)
 
 
-def _layers(module: nn.Module, graph: fx.Graph) -> list[Any]:
+def chain_layers(module: nn.Module, graph: fx.Graph, more: Mapping[type[nn.Module], Build] = _NO_MORE) -> list[Any]:
+    """The layers of a traced module in order; `more` says what is made of further kinds of submodules."""
     layers: list[Any] = []
     previous: Any = None
     for node in graph.nodes:
@@ -87,16 +99,16 @@ def _layers(module: nn.Module, graph: fx.Graph) -> list[Any]:
             return layers
         if node.all_input_nodes != [previous] or node.args[0] is not previous or len(previous.users) != 1:
             raise NotAChainError
-        layer = _module_layer(module, node) if node.op == "call_module" else _call_layer(node)
+        layer = _module_layer(module, node, {**_MODULES, **more}) if node.op == "call_module" else _call_layer(node)
         layers += [] if layer is None else [layer]
         previous = node
     raise NotAChainError
 
 
-def _module_layer(module: nn.Module, node: fx.Node) -> Any:
+def _module_layer(module: nn.Module, node: fx.Node, known: Mapping[type[nn.Module], Build]) -> Any:
     """The layer of a submodule; None for one that does nothing."""
     part, name = module.get_submodule(str(node.target)), str(node.target)
-    for kind, build in _MODULES.items():
+    for kind, build in known.items():
         if type(part) is kind:
             return build(part, name)
     raise NotAChainError
@@ -138,7 +150,7 @@ def _elementwise(part: Any) -> Elementwise:
     return Elementwise(apart)
 
 
-_MODULES: dict[type[nn.Module], Callable[[Any, str], Any]] = {
+_MODULES: dict[type[nn.Module], Build] = {
     nn.Linear: _dense,
     nn.Conv2d: _convolution,
     nn.Flatten: _flatten,

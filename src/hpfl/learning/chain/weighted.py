@@ -1,12 +1,14 @@
 """What the layers with weights share: base weights, formed deltas, and sums of outer products over groups."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from hpfl.learning.chain.delta import Delta, Term
+from hpfl.learning.deferred import DeferredPart
 from hpfl.learning.engine import Sums
+from hpfl.learning.shared import SharedRows, as_tensor
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Grams:
 
     known: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
-    def find(self, rows: Tensor, left: Tensor) -> Tensor | None:
+    def find(self, rows: Any, left: Any) -> Tensor | None:
         """The products of two tensors of rows, if they are known."""
         return self.known.get((id(rows), id(left)))
 
@@ -100,7 +102,8 @@ class Slots:
 
 def add_to_groups(layer: Weighted, delta: Delta, slots: Slots, sums: Sums) -> None:
     """Add a chunk's directions in one layer to the sums of its groups."""
-    if sums.per_ue is not None or sums.total.is_cuda:  # a GPU prefers one product over all UEs to one per group
+    waits = sums.deferred is not None and all(isinstance(term.left, SharedRows) for term in delta.terms)
+    if sums.per_ue is not None or (sums.total.is_cuda and not waits):  # a GPU prefers one product to one per group
         formed(layer, delta)
     for term in delta.terms:
         _add_term(layer, term, slots, sums)
@@ -112,8 +115,13 @@ def add_to_groups(layer: Weighted, delta: Delta, slots: Slots, sums: Sums) -> No
 
 def _add_term(layer: Weighted, term: Term, slots: Slots, sums: Sums) -> None:
     right = term.right * (sums.shares * term.scale).view(-1, *[1] * (term.right.ndim - 1))
-    for group, first, end in sums.runs:
-        into = sums.total[group, slots.weight].view(layer.outer_shape)
-        layer.outer_run(term.left[first:end], right[first:end], into)
+    if sums.deferred is not None and isinstance(term.left, SharedRows):
+        runs = tuple((sums.first + group, first, end) for group, first, end in sums.runs)
+        sums.deferred.add(slots.weight, DeferredPart(term.left, right, runs))
+    else:
+        left = as_tensor(term.left)
+        for group, first, end in sums.runs:
+            into = sums.total[group, slots.weight].view(layer.outer_shape)
+            layer.outer_run(left[first:end], right[first:end], into)
     if term.bias and slots.bias is not None:
         sums.add(error_sum(term.right) * term.scale, slots.bias)

@@ -16,6 +16,8 @@ from torch import Tensor
 from hpfl.learning.local_descent import direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.own.calculus import mixture, paired
+from hpfl.learning.own.pairs import Mixing
 from hpfl.learning.task import ParameterSpec
 
 
@@ -46,6 +48,10 @@ class Apfl(BaseMethod):
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """Steps of both models, and of the share in the first of them."""
         rate, count = training.outer_lr, len(params)
+        if paired(steps):
+            how, before = Mixing(rate, self.options.adaptive), (kept[:count], params)
+            private, copy, share, *losses = mixture(how, steps, before, kept[2 * count])
+            return Local(direction(params, copy, training), torch.cat([private, copy, share.reshape(1)]), *losses)
         private, copy, share, first = kept[:count], params, kept[2 * count], None
         for step in steps:
             own = step.gradient(copy)

@@ -35,6 +35,6 @@ class Ditto(OwnModel):
         own = self.options
         end, loss = Descent.by(own, training.outer_lr).walk(steps, params)
         rate = own.personal_lr or training.outer_lr
-        drawn = Descent.by(own, rate, pull=lambda point: own.penalty * (point - params))
+        drawn = Descent.by(own, rate, spring=own.penalty, centre=params)
         mine, before = drawn.walk(steps, kept)
         return Local(direction(params, end, training), mine, loss, before)

@@ -15,9 +15,12 @@ import torch
 from torch import Tensor
 
 from hpfl.learning.heads import in_head
-from hpfl.learning.local_descent import Descent, direction
+from hpfl.learning.local_descent import Descent, Moves, direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus, with_entries
 from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.own.calculus import learnt as learnt_weights
+from hpfl.learning.own.calculus import together
+from hpfl.learning.own.mixing import Learning
 from hpfl.learning.task import ParameterSpec
 
 
@@ -43,7 +46,14 @@ class FedAla(BaseMethod):
         upper = self._upper(steps[0].spec).to(params.device)
         mine, weights, learnt = kept[: len(params)], kept[len(params) : -1], kept[-1]
         mixture = _Mixture(params, mine, upper)
-        weights = self._weights(steps, mixture, weights, learnt)
+        if together(steps):
+            own, spec = self.options, steps[0].spec
+            above = in_head(spec, own.layers, key="layers", may_be_all=True)
+            names = tuple(name for name in spec.names if name in Moves.of(spec, above).names)
+            how = Learning(names, own.weight_lr, own.first_passes)
+            weights = learnt_weights(how, steps, (params, mine), (weights, learnt))
+        else:
+            weights = self._weights(steps, mixture, weights, learnt)
         end, loss = Descent.by(self.options, training.outer_lr).walk(steps, mixture.at(weights))
         learnt = torch.where((mixture.far != 0).any(), torch.ones_like(learnt), learnt)
         return Local(direction(params, end, training), torch.cat([end, weights, learnt.reshape(1)]), loss, loss)

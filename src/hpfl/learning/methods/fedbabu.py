@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from hpfl.learning.heads import in_head
-from hpfl.learning.local_descent import Descent, direction, fine_tuned
+from hpfl.learning.local_descent import Descent, Moves, direction, fine_tuned
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
 from hpfl.learning.task import ParameterSpec
@@ -32,12 +32,15 @@ class FedBabu(BaseMethod):
 
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """SGD on the body."""
-        body = self.travels(steps[0].spec).to(params.device)
-        end, loss = Descent.by(self.options, training.outer_lr, moves=body).walk(steps, params)
+        spec = steps[0].spec
+        end, loss = Descent.by(self.options, training.outer_lr, moves=Moves.of(spec, self.travels(spec))).walk(
+            steps, params
+        )
         return Local(direction(params, end, training), kept, loss, loss)
 
     def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
         """The model after the fine-tuning, of all of it or of a part."""
-        head = in_head(ue.spec, self.options.head).to(params.device)
-        moves = {"all": None, "body": ~head, "head": head}[self.options.finetune]
+        head = in_head(ue.spec, self.options.head)
+        entries = {"all": None, "body": ~head, "head": head}[self.options.finetune]
+        moves = None if entries is None else Moves.of(ue.spec, entries)
         return fine_tuned(self.options, ue, params, training, moves)

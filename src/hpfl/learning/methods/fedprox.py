@@ -32,6 +32,6 @@ class FedProx(BaseMethod):
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """SGD on the loss with the proximal term."""
         own = self.options
-        near = Descent.by(own, training.outer_lr, pull=lambda point: own.mu * (point - params))
+        near = Descent.by(own, training.outer_lr, spring=own.mu, centre=params)
         end, loss = near.walk(steps, params)
         return Local(direction(params, end, training), kept, loss, loss)

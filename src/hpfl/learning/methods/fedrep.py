@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from hpfl.learning.heads import in_head
-from hpfl.learning.local_descent import Descent, direction
+from hpfl.learning.local_descent import Descent, Moves, direction
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.private_head import PrivateHead
 from hpfl.learning.objective import LocalTraining
@@ -24,9 +24,9 @@ class FedRep(PrivateHead):
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """The head's passes, then one over the body."""
         own, spec = self.options, steps[0].spec
-        head = in_head(spec, own.head).to(params.device)
-        rate = training.outer_lr
+        head, rate = in_head(spec, own.head), training.outer_lr
+        first, then = Moves.of(spec, head), Moves.of(spec, ~head)
         start = self.joined(spec, params, kept)
-        fitted, loss = Descent.by(own, rate, moves=head).walk(list(steps) * own.head_passes, start)
-        end, _ = Descent.by(own, rate, moves=~head).walk(steps, fitted)
+        fitted, loss = Descent.by(own, rate, moves=first).walk(list(steps) * own.head_passes, start)
+        end, _ = Descent.by(own, rate, moves=then).walk(steps, fitted)
         return Local(direction(fitted, end, training), end[self.entries(spec).to(end.device)], loss, loss)

@@ -17,6 +17,8 @@ from hpfl.learning.local_descent import direction
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.own_model import OwnModel
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.calculus import envelope, paired
+from hpfl.learning.own.pairs import Envelope
 
 
 class _MoreauOptions(Protocol):
@@ -43,6 +45,10 @@ class PFedMe(OwnModel):
         """The local model `w_i` moves towards the personal model of each step."""
         own, near, theta, first = self.options, params, params, None
         pace = (own.local_lr or training.outer_lr) * own.penalty
+        if paired(steps):
+            how = Envelope(own.personal_lr, own.penalty, own.inner_steps, pace)
+            theta, near, loss = envelope(how, steps, params)
+            return Local(own.server_mix * direction(params, near, training), theta, loss, loss)
         for step in steps:
             found, loss = self._personal(step, theta, near)
             theta = torch.where(step.active, found, theta)

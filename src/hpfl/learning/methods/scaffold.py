@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from hpfl.learning.local_descent import direction
+from hpfl.learning.local_descent import Descent, direction, num_taken
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
 from hpfl.learning.task import ParameterSpec
@@ -64,15 +64,10 @@ class Scaffold(BaseMethod):
         """Corrected steps, and what they say of the UE's own drift."""
         rate, count = training.outer_lr, len(kept)
         model, held = params[:count], params[count:]
-        taken, local, first = torch.zeros_like(params[0]), model, None
-        for step in steps:
-            found = step.gradient(torch.cat([local, held]))
-            moved = local - rate * (found.direction[:count] - kept) - held
-            local = torch.where(step.active, moved, local)
-            taken = taken + step.active.to(params)
-            first = found.loss if first is None else first
-        assert first is not None
-        shared = held / rate
+        shared, taken = held / rate, num_taken(steps, params)
+        drift = torch.cat([shared - kept, torch.zeros_like(held)])
+        end, first = Descent(rate, drift=drift).walk(steps, params)
+        local = end[:count]
         if self.options.control == "difference":
             control = kept - shared + (model - local) / (taken * rate)
         else:

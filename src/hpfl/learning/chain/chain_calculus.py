@@ -50,7 +50,7 @@ class ChainCalculus:
         self.chain = chain
         self.weights = weights
         self.batches = batches
-        self._inputs: dict[int, tuple[Batch, Tensor]] = {}  # by identity; the batch is held, so that it stays its own
+        self._inputs: dict[int, tuple[Batch, Any]] = {}  # by identity; the batch is held, so that it stays its own
         self._at_start: dict[int, Tensor | None] = {}
 
     def on(self, batches: dict[str, Batch]) -> "ChainCalculus":
@@ -93,19 +93,21 @@ class ChainCalculus:
             known = self._known(rows) if number == 0 else None
             rows, passage = link.forward(rows, self._at(number, point), known)
             tape.passages.append(passage)
-        return rows.to(tape.batch.weights.dtype)  # a loss of few digits would help nobody
+        outputs: Tensor = rows.to(tape.batch.weights.dtype)
+        return outputs  # a loss of few digits would help nobody
 
-    def _first(self, batch: Batch) -> Tensor:
+    def _first(self, batch: Batch) -> Any:
         """The inputs of the first layer with weights: the same tensor each time, so that terms over them merge."""
         if id(batch) not in self._inputs:
-            rows = self.chain.entering(batch.inputs)
+            rows = self.chain.entering(batch.inputs) if batch.shared is None else batch.shared
             self._inputs[id(batch)] = (batch, rows)
             layer = self.chain.links[0].layer
-            if batch.gram is not None and isinstance(layer, Dense) and layer.grams is not None:
-                layer.grams.known[id(rows), id(rows)] = batch.gram
+            gram = batch.gram if batch.shared is None else batch.shared.products()
+            if gram is not None and isinstance(layer, Dense) and layer.grams is not None:
+                layer.grams.known[id(rows), id(rows)] = gram
         return self._inputs[id(batch)][1]
 
-    def _known(self, rows: Tensor) -> Tensor | None:
+    def _known(self, rows: Any) -> Tensor | None:
         """The first layer's outputs at the start, computed once for all points."""
         if id(rows) not in self._at_start:
             self._at_start[id(rows)] = self.chain.links[0].at_start(rows, self.weights[0])

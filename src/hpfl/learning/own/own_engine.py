@@ -1,0 +1,151 @@
+"""Updates and evaluation of chunks whose UEs' weights are their own: methods, and objectives over epochs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from hpfl.learning.batches import Batch, Samples
+from hpfl.learning.engine import Losses, Sums
+from hpfl.learning.general import Arrays, GeneralEngine
+from hpfl.learning.local_batches import Stack
+from hpfl.learning.local_descent import Descent, direction
+from hpfl.learning.method import Method, descended
+from hpfl.learning.metrics import Tested, TestOutputs
+from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.calculus import OwnCalculus, said
+from hpfl.learning.own.chunk import OwnChunk, stack_of
+from hpfl.learning.own.network import OwnNetwork
+from hpfl.learning.own.stage import Stages
+from hpfl.learning.precision import repeatable
+from hpfl.learning.rehearsal import Rehearsal
+from hpfl.learning.task import Task
+
+_CACHED_BYTES = 5_000_000  # of a chunk's weights: what cores' own caches hold
+
+
+@dataclass(frozen=True)
+class OwnEngine(GeneralEngine):
+    """Methods for a chunk of UEs at once, by a network that is written out."""
+
+    network: OwnNetwork | None = None
+    stages: Stages | None = field(default=None, compare=False)
+    side_by_side: ClassVar[bool] = True  # a GPU has one chunk
+
+    @staticmethod
+    def read(task: Task, training: LocalTraining, samples: Samples, method: Method | None) -> "OwnEngine | None":
+        """The engine of a task whose module is such a network, seen to give what the general engine does."""
+        network = OwnNetwork.of(task)
+        if network is None or int(samples.targets.min()) < 0:
+            return None  # a target that is marked as ignored has no place among the closed form's classes
+        try:
+            with torch.no_grad(), repeatable():
+                if not _rehearsed(task, replace(training, objective="first-order"), samples, network):
+                    return None
+        except (RuntimeError, ValueError, IndexError):  # where the general engine fails too, it will say so
+            return None
+        stages = Stages() if samples.inputs.is_cuda else None
+        return OwnEngine(task, training, method=method, network=network, stages=stages)
+
+    @property
+    def preferred_ues(self) -> int | None:
+        """As many as the caches hold; a CPU convolves UE by UE, and a GPU takes what fits."""
+        if self.stages is not None or self.network is None:
+            return None
+        size = self.task.spec.num_parameters * 4
+        return 1 if self.network.convolves else max(_CACHED_BYTES // size, 1)
+
+    @torch.no_grad()
+    def updates(
+        self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
+    ) -> Losses:
+        """Add the update directions of a chunk to its group sums."""
+        stack = stack_of(steps)
+        own = self._rows(kept, start, _first_arrays(stack.batches))
+        if stack.order is not None:
+            place = torch.from_numpy(stack.order).to(start.device)
+            start, own = (start if start.ndim == 1 else start[place]), own[place]
+        found = self._together(start, self._chunk(stack), stack.numbers, own)
+        if stack.order is not None:
+            back = torch.from_numpy(np.argsort(stack.order)).to(start.device)
+            found = tuple(each[back] for each in found)
+        directions, now, loss, meta_loss = found
+        sums.add(directions)
+        return Losses(loss, meta_loss, None if self.method is None else now)
+
+    @torch.no_grad()
+    def evaluation(
+        self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
+    ) -> Tested:
+        """Losses before and after adaptation on the whole training shards, and what both models say of the tests."""
+        engine, arrays = replace(self, training=training), (train.inputs, train.targets, train.weights)
+        own = self._rows(kept, parameters, arrays)
+        chunk = engine._chunk(stack_of([{"support": train}]), recorded=False)
+
+        def evaluated(params: Tensor, rows: Tensor, ue: Tensor, support: Arrays, inputs: Tensor) -> tuple[Tensor, ...]:
+            taken = torch.ones(1, dtype=torch.bool, device=params.device)
+            calculus = OwnCalculus(self.task, {"support": support}, chunk, 0, ue, taken)
+            theta, loss = engine._personal(calculus, params, rows)
+            meta_loss = calculus.gradient(theta).loss
+            loss = meta_loss if loss is None else loss
+            return loss, meta_loss, said(chunk, ue, theta, inputs), said(chunk, ue, params, inputs)
+
+        data: Any = (own, _numbers(len(own), own), tuple(array.unsqueeze(0) for array in arrays), test.inputs)
+        found: Any = vmap(evaluated, in_dims=(None, 0, 0, 1, 0))(parameters, *data)
+        tests = (TestOutputs(out, test.targets, test.weights, self.task, self._losses_on(test)) for out in found[2:])
+        return Tested(*found[:2], *tests)
+
+    def _chunk(self, stack: Stack, *, recorded: bool = True) -> OwnChunk:
+        """A chunk; what is only tried, to see what memory it takes, is not recorded."""
+        assert self.network is not None
+        stages = self.stages if recorded and _get_current_dispatch_mode() is None else None
+        return OwnChunk(self.network, self.task.spec, stack.batches, stack.counts, stages)
+
+    def _together(self, start: Tensor, chunk: OwnChunk, numbers: Sequence[int], own: Tensor) -> tuple[Tensor, ...]:
+        """Direction, what is kept now, and the first step's losses of all UEs of a chunk."""
+        arrays = {role: (b.inputs, b.targets, b.weights) for role, b in chunk.stacked.items()}
+        taken = torch.from_numpy(chunk.counts != 0).to(start.device)
+
+        def updated(params: Tensor, rows: Tensor, ue: Tensor, data: dict[str, Arrays], takes: Tensor) -> Any:
+            steps = [OwnCalculus(self.task, data, chunk, number, ue, takes) for number in numbers]
+            if self.method is not None:
+                local = self.method.local(steps, params, rows, self.training)
+                return local.direction, local.kept, local.loss, local.meta_loss
+            return self._objective(steps, params, rows)
+
+        dims = (0 if start.ndim == 2 else None, 0, 0, 1, 1)
+        found: tuple[Tensor, ...] = vmap(updated, in_dims=dims)(start, own, _numbers(len(own), own), arrays, taken)
+        return found
+
+    def _objective(self, steps: Sequence[OwnCalculus], params: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+        if self.training.adapts:
+            total, _, losses = descended(steps, params, self.training)
+            return total, rows, *losses
+        end, loss = Descent(self.training.outer_lr).walk(steps, params)
+        return direction(params, end, self.training), rows, loss, loss
+
+
+def _rehearsed(task: Task, training: LocalTraining, samples: Samples, network: OwnNetwork) -> bool:
+    """Whether updates and evaluations are the general engine's: in float64, and as a GPU will run."""
+    rehearsal = Rehearsal.of(task, training, samples)
+    expected = rehearsal.expected()
+    if not rehearsal.gives(OwnEngine(rehearsal.task, rehearsal.training, network=network), expected, None):
+        return False
+    if not samples.inputs.is_cuda:
+        return True
+    there = rehearsal.on(samples.inputs.device, samples.dtype)
+    return there.gives(OwnEngine(there.task, there.training, network=network), expected, None)
+
+
+def _first_arrays(stacked: dict[str, Batch]) -> Arrays:
+    own = stacked["support"]
+    return own.inputs[0], own.targets[0], own.weights[0]
+
+
+def _numbers(count: int, like: Tensor) -> Tensor:
+    return torch.arange(count, device=like.device)
