@@ -15,12 +15,12 @@ from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.batches import Batch, Samples, Segments, ShardRows
 from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.check import check_model
-from hpfl.learning.choosing import engine_for, gram, look_up, tabling
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.cohort_round import Answer, BlockSums, CohortRound, Request, reported
 from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Sums, try_one
+from hpfl.learning.engine_choice import engine_for, gram, look_up, tabling
 from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.faults import LearningError
 from hpfl.learning.kept import Kept

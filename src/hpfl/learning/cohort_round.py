@@ -122,7 +122,7 @@ class CohortRound:
             first, last = (int(groups.min()), int(groups.max()) + 1) if len(groups) else (0, 0)
             into = request.params.new_zeros(last - first, request.params.shape[-1])
             chunks = [block[at] for at in self.batches.layout.chunks(request.ues[block], groups, limit)]
-            if self.engine.side_by_side and len(chunks) > 1:
+            if self.engine.side_by_side and len(chunks) > 1 and not request.params.is_cuda:  # a GPU records in turn
                 self._add_side_by_side(chunks, drawn, into, first)
             else:
                 deferred = Deferred()
