@@ -3,21 +3,24 @@
     .venv/bin/python benchmarks/scale.py [--json] [--only NAME] [--data-dir DIR] [--limit SECONDS]
 
 NAME: massive, cost, blocks, beside, thousand, workers, bits. A row is printed as soon as it is known; progress goes to
-stderr. What wants a GPU, 16 cores or Ray is left out where there are none, and says so. Every run of `massive` is a
-process of its own; a part that fails, or takes longer than `--limit`, is a row with an error, and the next one begins.
-DIR has MNIST, for `beside`.
+stderr. What wants a GPU, 16 cores or Ray is left out where there are none, and says so. Every run is in a process of
+its own; a part that fails, or takes longer than `--limit`, is a row with an error, and the next one begins. `thousand`
+makes as many runs as fit the limit, 160 at least. DIR has MNIST, for `beside`; without it there is the embedded part.
 """
 
 import argparse
 import hashlib
 import json
 import os
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ import torch
 import hpfl
 from hpfl.config import with_overrides
 from hpfl.experiment import Hooks, run_experiment
+from hpfl.kept_memory import keep_freed_memory
 from hpfl.learning import Cohort, LocalTraining, make_task
 from hpfl.rng import Streams
 
@@ -37,7 +41,7 @@ GPU = torch.cuda.is_available()
 CORES = len(os.sched_getaffinity(0))
 RAY = find_spec("ray") is not None
 ROUNDS = 7  # of which the first and the last, which evaluates, are not counted: the median is of five
-THOUSAND, SINGLE = 1000, 16
+THOUSAND, LEAST, SINGLE = 1000, 160, 4
 Row = dict[str, Any]
 
 
@@ -64,7 +68,7 @@ def played(preset: str, overrides: list[str], **how: Any) -> Row:
     import resource
 
     began, times = time.perf_counter(), [time.perf_counter()]
-    engine = how.pop("engine", None)
+    engine, kills = how.pop("engine", None), how.pop("kill_after", 0)
     if engine is not None:
         from hpfl.clusters.spread import RaySpread
 
@@ -78,6 +82,10 @@ def played(preset: str, overrides: list[str], **how: Any) -> Row:
     def on_round(record: Any) -> None:
         times.append(time.perf_counter())
         say(f"  round {len(times) - 1}: {times[-1] - times[-2]:.3f} s")
+        if record.round == kills:
+            lost = workers_of_ray()[0]
+            os.kill(lost, signal.SIGKILL)
+            say(f"  killed worker {lost}")
 
     hooks = Hooks(on_round=on_round, warn=lambda text: say(f"  {text}"))
     config = with_overrides(hpfl.preset(preset), overrides)
@@ -90,17 +98,34 @@ def played(preset: str, overrides: list[str], **how: Any) -> Row:
     }
 
 
+def workers_of_ray() -> list[int]:
+    """Processes of the workers of this driver that are alive."""
+    from ray._private.state import actors
+
+    return sorted(own["Pid"] for own in actors().values() if own["State"] == "ALIVE")
+
+
 def apart(preset: str, overrides: list[str], *, threads: int = 0, **how: Any) -> Row:
     """The same in a process of its own; what it says on stderr is passed on."""
-    told = json.dumps({"preset": preset, "overrides": overrides, **how})
-    env = os.environ | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
     say(f"{preset} {' '.join(overrides)} {how or ''}")
     began = time.perf_counter()
-    command = [sys.executable, __file__, "--play", told]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=False, timeout=LIMIT[0])
-    if done.returncode:
-        raise RuntimeError(f"the run ended with {done.returncode}")
-    return {**json.loads(done.stdout.splitlines()[-1]), "whole_s": time.perf_counter() - began}
+    found = process("played", {"preset": preset, "overrides": overrides, **how}, threads)
+    return {**found, "whole_s": time.perf_counter() - began}
+
+
+def process(what: str, told: Row, threads: int = 0) -> Any:
+    """What a function here gives in a process of its own, which ends with all that it has started."""
+    env = os.environ | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
+    command = [sys.executable, __file__, "--play", json.dumps({"what": what, "told": told})]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True) as running:
+        try:
+            out, _ = running.communicate(timeout=LIMIT[0])
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    if running.returncode:
+        raise RuntimeError(f"the run ended with {running.returncode}")
+    return json.loads(out.splitlines()[-1])
 
 
 LIMIT = [240.0]
@@ -167,45 +192,78 @@ def blocks(_: Path | None) -> Iterator[Row]:
 
 
 def swept(preset: str, rounds: int, *, runs: int, workers: int, **how: Any) -> float:
-    """Seconds of a whole sweep of so many seeds, start of its workers included."""
+    """Seconds of a whole sweep of so many seeds, start of its workers included; one run before is not counted."""
+    overrides = {"training.rounds": rounds}
+    kind: Row = {"set": overrides, "outputs": [], "progress": False} | how
     with tempfile.TemporaryDirectory() as folder:
+        if workers == 1:
+            hpfl.sweep(preset, out=Path(folder) / "first", seeds=1, **kind)
         began = time.perf_counter()
-        overrides = {"training.rounds": rounds}
-        kind: Row = {"seeds": runs, "set": overrides, "outputs": [], "progress": False, "workers": workers}
-        hpfl.sweep(preset, out=Path(folder) / "sweep", **kind, **how)
+        hpfl.sweep(preset, out=Path(folder) / "sweep", seeds=runs, workers=workers, **kind)
         took = time.perf_counter() - began
     say(f"  {runs} runs, {workers} at a time: {took:.1f} s")
     return took
 
 
+def sweep_apart(preset: str, rounds: int, *, runs: int, workers: int, **how: Any) -> float:
+    """The same in a process of its own."""
+    told = {"preset": preset, "rounds": rounds, "runs": runs, "workers": workers, **how}
+    return float(process("swept", told, threads=1))
+
+
+@contextmanager
+def shared_by_mps() -> Iterator[bool]:
+    """Processes that are started meanwhile share a GPU by NVIDIA's Multi-Process Service, if it can be started."""
+    tool = shutil.which("nvidia-cuda-mps-control")
+    with tempfile.TemporaryDirectory() as folder:
+        names = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+        os.environ |= dict.fromkeys(names, folder)
+        try:
+            done = subprocess.run([tool, "-d"], check=False, timeout=30) if tool else None
+            yield done is not None and not done.returncode
+            if tool:
+                subprocess.run([tool], input="quit\n", text=True, check=False, timeout=30)
+        finally:
+            for name in names:
+                del os.environ[name]
+
+
 def beside(data_dir: Path | None) -> Iterator[Row]:
-    """Small runs on one GPU, sixteen processes at a time, against one after another."""
+    """Small runs on one GPU, sixteen processes at a time, against one after another; with MPS and without."""
     if not GPU:
         raise Left("no GPU")
-    kind: Row = {"gpus": 1, "data_dir": data_dir, "device": "cuda"}
+    kind: Row = {"gpus": 1, "device": "cuda"} | ({"data_dir": str(data_dir)} if data_dir else {})
+    if not data_dir:
+        kind["set"] = {"training.rounds": 150, "data.dataset": "mnist-mini"}
     side = min(CORES, 16)
-    alone = swept("paper-mnist", 150, runs=3, workers=1, **kind)
-    together = swept("paper-mnist", 150, runs=3 * side, workers=side, **kind)
-    name = f"paper-mnist, runs a minute, {side} processes side by side against one after another"
-    minute = {"alone": 3 / alone * 60, "together": 3 * side / together * 60}
-    yield row(name, minute["together"] / minute["alone"], "times", 8.0, least=True, **minute)
+    alone = sweep_apart("paper-mnist", 150, runs=3, workers=1, **kind) / 3
+    name = f"paper-mnist, runs a minute, {side} processes side by side"
+    for mps in (False, True):
+        with shared_by_mps() if mps else nullcontext(True) as there:
+            if not there:
+                raise Left("MPS does not start here")
+            together = sweep_apart("paper-mnist", 150, runs=6 * side, workers=side, **kind) / (6 * side)
+        minute = {"alone": 60 / alone, "together": 60 / together}
+        how = "with MPS" if mps else "taking turns"
+        yield row(f"{name}, {how}", minute["together"] / minute["alone"], "times", 8.0, least=True, **minute)
 
 
 def thousand(_: Path | None) -> Iterator[Row]:
-    """1,000 runs of `quickstart --rounds 30` on all cores, against 16 of them one after another."""
+    """As many of 1,000 runs of `quickstart --rounds 30` on all cores as fit the limit, against single runs."""
     if CORES < 16:
         raise Left(f"{CORES} cores, wanted 16")
-    alone = swept("quickstart", 30, runs=SINGLE, workers=1, device="cpu") / SINGLE
-    together = swept("quickstart", 30, runs=THOUSAND, workers=16, device="cpu") / THOUSAND
-    seconds = {"alone_s": alone, "together_s": together}
-    yield row("1,000 runs of quickstart, of linear", alone / 16 / together, "share", 0.9, least=True, **seconds)
+    alone = sweep_apart("quickstart", 30, runs=SINGLE, workers=1, device="cpu") / SINGLE
+    runs = min(max(int(0.8 * LIMIT[0] / alone) * 16, LEAST), THOUSAND)
+    together = sweep_apart("quickstart", 30, runs=runs, workers=16, device="cpu") / runs
+    seconds = {"alone_s": alone, "together_s": together, "runs": runs}
+    yield row(f"{runs} runs of quickstart, of linear", alone / 16 / together, "share", 0.9, least=True, **seconds)
 
 
 def workers(_: Path | None) -> Iterator[Row]:
     """`massive` on 8 workers of 2 threads against one of 2."""
     if CORES < 16 or not RAY:
         raise Left(f"{CORES} cores, {'Ray' if RAY else 'no Ray'}; wanted 16 and Ray")
-    over, found = [f"training.rounds={ROUNDS}", "evaluation.every=1000"], {}
+    over, found = ["training.rounds=5", "evaluation.every=1000", "learning.block_ues=15625"], {}  # 64 blocks
     for count in (1, 8):
         run = apart("massive", over, engine={"workers": count, "cpus_per_worker": 2})
         found[count] = run
@@ -216,17 +274,21 @@ def workers(_: Path | None) -> Iterator[Row]:
 
 
 def bits(_: Path | None) -> Iterator[Row]:
-    """One model for 1, 2, 4 and 8 workers, and on a CPU for no workers at all."""
+    """One model for 1, 2, 4 and 8 workers, with a worker killed, and without any; on a CPU, and on a GPU."""
     if not RAY:
         raise Left("no Ray")
     over = ["training.rounds=5", "learning.block_ues=16"]
-    counts = [workers for workers in ((1, 2, 4) if GPU else (1, 2, 4, 8)) if workers <= CORES]
-    gpus = {workers: 1 / workers if GPU else 0.0 for workers in counts}
-    runs = {n: apart("quickstart", over, engine={"workers": n, "gpus_per_worker": gpus[n]}) for n in counts}
-    if not GPU:
-        runs[0] = apart("quickstart", over, threads=1)
-    names = ", ".join(str(number) for number in sorted(runs))
-    yield row(f"different models of {names} workers", len({run["sha"] for run in runs.values()}), "models", 1)
+
+    def models(name: str, ways: dict[str, Row]) -> Row:
+        found = {way: apart("quickstart", over, threads=1, **how)["sha"] for way, how in ways.items()}
+        return row(f"different models on {name}: {', '.join(ways)}", len(set(found.values())), "models", 1, sha=found)
+
+    counts = [count for count in (1, 2, 4, 8) if count <= CORES]
+    ways: dict[str, Row] = {f"{count} workers": {"engine": {"workers": count}} for count in counts}
+    ways["one of 2 killed"] = {"engine": {"workers": 2}, "kill_after": 2}
+    yield models("CPUs", ways | {"no workers": {"device": "cpu"}})
+    if GPU:
+        yield models("a GPU", {f"{n} workers": {"engine": {"workers": n, "gpus_per_worker": 1 / n}} for n in (1, 2, 4)})
 
 
 PARTS = {own.__name__: own for own in (massive, cost, blocks, beside, thousand, workers, bits)}
@@ -260,7 +322,9 @@ def main() -> None:
     given = parser.parse_args()
     LIMIT[0] = given.limit
     if given.play:
-        print(json.dumps(played(**json.loads(given.play))))
+        keep_freed_memory()
+        asked = json.loads(given.play)
+        print(json.dumps({"played": played, "swept": swept}[asked["what"]](**asked["told"])))
         return
     for name in given.only or PARTS:
         for found in rows(name, given.data_dir):

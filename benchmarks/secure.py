@@ -1,22 +1,27 @@
-"""What secure sums cost a deployed round: the same cell with and without, in one run, in turn, UEs that do not train.
+"""What secure sums cost a deployed round: the same cell with and without, in one run, in turn.
 
-    .venv/bin/python benchmarks/secure.py [--json] [--ues 100] [--rounds 6] [--blocks 3] [--flower PYTHON]
-
-UEs need not wait for their training to set a sum up and make its masks: with `--training 4` they train for so long on
-processors of their own (they wait), and the seconds beyond that are told.
+    .venv/bin/python benchmarks/secure.py [--json] [--rounds 6] [--blocks 3] [--training 4] [--flower PYTHON]
 
 One edge, 100 UEs with certificates, connections and streams of their own, 80k parameters, real processes on loopback.
-Blocks of rounds of the one and of the other deployment follow each other, each after the other has come to rest.
+Blocks of rounds of the arrangements follow each other, each after the others have come to rest.
 
-ratio      seconds of a round with secure sums over those of one without               bar: 2
-dropped    the same where 30 of 100 UEs are cut off in every second round, each before another of the eight steps of
-           a session, and come back; rounds in which they are cut off alone             bar: 2
+UEs train for `--training` seconds as if each did on a processor of its own: they wait. What of a secure sum does not
+depend on the update (keys, shares, that all know the same members, all masks, draws that round) they do meanwhile, as
+they can where they train; it takes some 1.4 s here, for all UEs share the cores of this machine. Told are the seconds
+of a round beyond those of training, from one model to the next.
+
+plain      seconds of a round beyond training, without secure sums
+secure     the same with secure sums                                                   bar: 2 times plain
+dropped    the same where 30 of 100 UEs, others each time, are cut off in every second round, before all steps of a
+           session, know nothing of it any more, and are back 1.5 s later; those rounds alone, for the edge waits for
+           who begins to train later in the next ones                                  bar: 2 times plain
+busy       plain and secure where nobody trains: there is no time to prepare in, and a round has all keystreams of all
+           UEs in it, one after the other on the cores of this machine                 no bar
 flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation, with 3
            neighbours a client (`benchmarks/flower_secagg.py`), by the python of an environment that has flwr 1.42
 
 Processor time tells what a machine of its own would spend: of the edge, and of one UE, in a round and what follows it
-until the next is prepared. All UEs share the cores of this machine: a round's seconds are those of all their keystreams
-one after the other, where each UE of a cell has a machine to itself.
+until the next is prepared.
 """
 
 import argparse
@@ -29,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +52,7 @@ from hpfl.deployment.logs import log_to
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.processes import run_edge
 from hpfl.deployment.secure_member import SecureMember
+from hpfl.deployment.secure_wire import STEPS, UPDATE
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, UeNodeSettings, read_settings
 from hpfl.deployment.ue import Ue
 from hpfl.training.loop import train
@@ -53,21 +60,17 @@ from hpfl.training.loop import train
 FIXED = ["planning.planner=full", "evaluation.every=1000000", "training.rounds=1000000"]
 SECURE = ["secure.aggregation=cell"]
 PROCESSES = 2
-STEPS = [
-    (pb.KEYS, ""),
-    (pb.SHARES, ""),
-    (pb.MASKED, "sketch"),
-    (pb.VOTES, "sketch"),
-    (pb.REVEALED, "sketch"),
-    (pb.VOTES, "update"),
-    (pb.REVEALED, "update"),
-]
+_AWAY_S = 1.5
+"""After so long a UE that was cut off is back: in the next round, if it had not only begun with this one."""
+CUT_BEFORE = [step for step in STEPS if step != (pb.MASKED, UPDATE)]  # that one travels as a vector
 ROWS = (
-    ("plain", "a deployed round without secure sums", "s", None),
+    ("plain", "a round beyond training, without secure sums", "s", None),
     ("secure", "the same with secure sums", "s", None),
     ("dropped", "the same with 30 of 100 UEs cut off in it", "s", None),
     ("secure_ratio", "secure over plain", "", 2.0),
     ("dropped_ratio", "30 of 100 cut off, over plain", "", 2.0),
+    ("plain_busy", "a round where nobody trains, without", "s", None),
+    ("secure_busy", "the same with secure sums", "s", None),
     ("plain_edge_cpu", "the edge's processor time in a round without", "s", None),
     ("secure_edge_cpu", "the edge's processor time in a round with", "s", None),
     ("plain_ue_cpu", "a UE's processor time in a round without", "s", None),
@@ -83,7 +86,9 @@ class Cell:
         self.loop = LoopThread()
         self.loop.__enter__()
         config = small_network("quickstart-paper", edges=1, ues_per_edge=ues, overrides=[*FIXED, *changes])
-        nodes = lay_out(folder, config, LocalOptions(paced=False, timing={**plain.FLAT_OUT, "gather_s": 30.0}))
+        nodes = lay_out(
+            folder, config, LocalOptions(paced=False, timing={**plain.FLAT_OUT, "gather_s": 30.0, "retry_s": _AWAY_S})
+        )
         cloud_file, edge_file = (node.file for node in nodes if node.role != "ue")
         ue_files = [str(node.file) for node in nodes if node.role == "ue"]
         settings = read_settings(CloudNodeSettings, cloud_file)
@@ -97,18 +102,18 @@ class Cell:
             started("--swarm", str(dropped), str(training_s), *ue_files[at::PROCESSES]) for at in range(PROCESSES)
         ]
 
-    def play(self, rounds: int) -> list[tuple[int, float]]:
-        """Rounds in a row: the UEs that took part and the seconds of each but the first, which was prepared before."""
-        ticks, there = [time.perf_counter()], list[int]()
+    def play(self, rounds: int) -> list[tuple[int, int, float]]:
+        """Rounds in a row: number, UEs that took part and seconds of each but the first, which was prepared before."""
+        ticks, there = [time.perf_counter()], list[tuple[int, int]]()
 
         def watch(state: Any, record: Any) -> bool:
             ticks.append(time.perf_counter())
-            there.append(record.num_participants)
+            there.append((record.round, record.num_participants))
             return len(there) <= rounds
 
         self.state = train(self.state, self.deployment.parts, self.deployment.settings, watch)
         took = [after - before for before, after in itertools.pairwise(ticks)]
-        return list(zip(there, took, strict=True))[1:]
+        return [(*one, seconds) for one, seconds in zip(there, took, strict=True)][1:]
 
     def processor_s(self) -> np.ndarray:
         """Seconds of processor so far: of the edge, and of all UEs."""
@@ -116,9 +121,10 @@ class Cell:
         return np.array([each[0], sum(each[1:])])
 
     def rest(self) -> None:
-        """Wait until the next round is prepared, and nobody computes any more."""
+        """Wait until the next round is prepared, and nobody computes any more; not for ever after a lost one."""
         time.sleep(0.5)
-        plain.until(lambda: bool(self.deployment.cloud.held), 60.0)
+        with suppress(TimeoutError):
+            plain.until(lambda: bool(self.deployment.cloud.held), 10.0)
         time.sleep(0.5)
 
     def close(self) -> None:
@@ -137,20 +143,27 @@ class CutOff(SecureMember):
     def is_due(self, session: Any, kind: int, of: str) -> bool:
         round_number = session.tag.base_round
         turn = round_number // 2
-        chosen = (self._number + 11 * turn) % len(self._slots) < int(len(self._slots) * self.share)
+        few = int(len(self._slots) * self.share)
+        chosen = (self._number + few * turn) % len(self._slots) < few
         return (
             chosen
-            and round_number % 2 == 1
+            and cuts(round_number)
             and round_number != self.cut_in
-            and (kind, of) == STEPS[self._number % len(STEPS)]
+            and (kind, of) == CUT_BEFORE[self._number % len(CUT_BEFORE)]
         )
 
     async def _say(self, session: Any, kind: int, entries: Any, *, of: str = "") -> None:
         if self.is_due(session, kind, of) and self._link.stream is not None:
             self.cut_in = session.tag.base_round
             self._link.stream.end()
-            return
+            self.end_session()  # as a process that was killed, which knows nothing of it when it is back
+            await asyncio.sleep(3600.0)
         await super()._say(session, kind, entries, of=of)
+
+
+def cuts(base_round: int) -> bool:
+    """Whether UEs are cut off while they work on the model after so many rounds."""
+    return base_round % 2 == 1
 
 
 class Training(Ue):
@@ -191,30 +204,37 @@ def started(*arguments: str) -> "subprocess.Popen[str]":
 
 def measured(options: argparse.Namespace) -> dict[str, float]:
     """Median seconds of rounds of all three arrangements, and of Flower's."""
-    found: dict[str, list[float]] = {"plain": [], "secure": [], "dropped": []}
-    used = {name: np.zeros(2) for name in found}
+    training_s = options.training
+    kinds = {
+        "plain": ([], 0, training_s),
+        "secure": (SECURE, 0, training_s),
+        "dropped": (SECURE, 30, training_s),
+        "plain_busy": ([], 0, 0.0),
+        "secure_busy": (SECURE, 0, 0.0),
+    }
+    chosen = options.only or list(kinds)
+    found: dict[str, list[float]] = {name: [] for name in chosen}
+    used = {name: np.zeros(2) for name in chosen}
     with tempfile.TemporaryDirectory() as folder:
-        kinds = {"plain": ([], 0), "secure": (SECURE, 0), "dropped": (SECURE, 30)}
-        chosen = options.only or list(kinds)
-        cells = {name: Cell(Path(folder) / name, options.ues, *kinds[name], options.training) for name in chosen}
+        cells = {name: Cell(Path(folder) / name, options.ues, *kinds[name]) for name in chosen}
         try:
             time.sleep(30.0)  # from then on nobody waits for who is not there
             for name, cell in cells.items():
                 print(name, "begins", cell.play(2), file=sys.stderr)
+                cell.rest()
             for _ in range(options.blocks):
                 for name, cell in cells.items():
-                    for other in cells.values():
-                        other.rest()
                     before, rounds = cell.processor_s(), cell.play(options.rounds)
                     cell.rest()
                     used[name] += (cell.processor_s() - before) / (options.rounds + 1)
-                    few = [seconds for there, seconds in rounds if (there < options.ues) == (name == "dropped")]
-                    found[name] += few
-                    print(name, [(there, round(seconds, 2)) for there, seconds in rounds], file=sys.stderr)
+                    found[name] += [
+                        seconds for number, there, seconds in rounds if cuts(number - 1) or name != "dropped"
+                    ]
+                    print(name, [(there, round(seconds, 2)) for _, there, seconds in rounds], file=sys.stderr)
         finally:
             for cell in cells.values():
                 cell.close()
-    result = {name: statistics.median(few) - options.training for name, few in found.items() if few}
+    result = {name: statistics.median(few) - kinds[name][2] for name, few in found.items() if few}
     for name in {"plain", "secure"} & cells.keys():
         edge_s, ues_s = (used[name] / options.blocks).tolist()
         result |= {f"{name}_edge_cpu": edge_s, f"{name}_ue_cpu": ues_s / options.ues}
@@ -235,8 +255,8 @@ def main() -> None:
     parser.add_argument("--ues", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--blocks", type=int, default=3)
-    parser.add_argument("--only", nargs="*", choices=["plain", "secure", "dropped"])
-    parser.add_argument("--training", type=float, default=0.0, help="seconds that UEs train, which are taken off again")
+    parser.add_argument("--only", nargs="*", choices=["plain", "secure", "dropped", "plain_busy", "secure_busy"])
+    parser.add_argument("--training", type=float, default=4.0, help="seconds that UEs train, which are taken off again")
     parser.add_argument("--flower", help="python of an environment with flwr[simulation] 1.42")
     parser.add_argument("--swarm", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--edge", help=argparse.SUPPRESS)

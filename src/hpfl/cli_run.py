@@ -14,6 +14,7 @@ from hpfl.cli_options import AddressOption, FormatOption, SetOption, SourceArgum
 from hpfl.cli_running import run_with_display
 from hpfl.cli_watching import watched
 from hpfl.config import Config, load
+from hpfl.kept_memory import keep_freed_memory
 from hpfl.reporting.config_file import refuse_changed
 from hpfl.reporting.formats import final_quality
 from hpfl.reporting.looks import drawn_as
@@ -72,6 +73,7 @@ def run_command(  # noqa: PLR0917  every option is passed by name
     Leaves rounds.jsonl (one line per round), summary.json, config.toml, model.safetensors, ues.csv and figures/.
     Ctrl-C stops after the round and loses nothing. `hpfl figures DIR` draws the figures again, in other looks.
     """
+    keep_freed_memory()
     if resume and own_folder(source) is not None:
         refuse_changed(Path(source))
     config = load(source, system=system, overrides=_overrides(set_, seed, rounds))

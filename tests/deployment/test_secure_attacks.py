@@ -16,6 +16,7 @@ from hpfl.deployment.secure_format import CellAgreed
 from hpfl.deployment.secure_member import SecureMember
 from hpfl.deployment.secure_trust import DeploymentTrust
 from hpfl.deployment.secure_turns import SecureTurns
+from hpfl.deployment.secure_wire import SKETCH, STEPS, UPDATE
 from hpfl.secrecy import CertifiedMember, Collector, Member, SecrecyError
 
 CELL = [
@@ -25,23 +26,15 @@ CELL = [
     "planning.max_edges=1",
     "training.rounds=1000",
 ]
-STEPS = [
-    (pb.KEYS, ""),
-    (pb.SHARES, ""),
-    (pb.MASKED, "sketch"),
-    (pb.VOTES, "sketch"),
-    (pb.REVEALED, "sketch"),
-    (pb.MASKED, "update"),
-    (pb.VOTES, "update"),
-    (pb.REVEALED, "update"),
-]
-LAST_IN = STEPS.index((pb.MASKED, "update"))
+OF_FOUR = [step for step in STEPS if step not in {(pb.VOTES, SKETCH), (pb.VOTES, UPDATE)}]
+"""Steps of a cell in which one leaves at most: nobody votes on survivors who has not lost somebody before."""
+LAST_IN = OF_FOUR.index((pb.MASKED, UPDATE))
 """Whoever is killed later has its update in the sum."""
 
 
 @pytest.fixture
-def nodes(certificates):
-    with Nodes(certificates, *CELL, tiny=True, timing={"least_wait_s": 2.0}) as made:
+def nodes(certificates, request):
+    with Nodes(certificates, *CELL, *getattr(request, "param", []), tiny=True, timing={"least_wait_s": 2.0}) as made:
         made.start_all()
         yield made
 
@@ -61,7 +54,7 @@ class Killer:
     """Kills UEs as they are about to take a step, as a power cut would."""
 
     def __init__(self, monkeypatch, nodes):
-        self.nodes, self.victims, self.at, self.dead = nodes, set(), None, []
+        self.nodes, self.plan, self.dead = nodes, {}, []
         say, masked = SecureMember._say, SecureMember.masked_update
 
         async def said(member, session, kind, entries, *, of=""):
@@ -75,9 +68,13 @@ class Killer:
         monkeypatch.setattr(SecureMember, "_say", said)
         monkeypatch.setattr(SecureMember, "masked_update", sent)
 
+    def kill(self, numbers, at):
+        """These UEs, as they are about to take a step."""
+        self.plan.update(dict.fromkeys(numbers, at))
+
     async def perhaps(self, number, step):
-        if step == self.at and number in self.victims:
-            self.victims.discard(number)
+        if self.plan.get(number) == step:
+            del self.plan[number]
             self.dead.append(number)
             self.nodes.tasks[f"ue-{number}"].cancel()
             await asyncio.sleep(3600)
@@ -86,7 +83,7 @@ class Killer:
         for number in self.dead:
             self.nodes.kill(f"ue-{number}")
             self.nodes.start_ue(number)
-        until(lambda: len(self.nodes.edges[0].ues.hub.children) == 4)
+        until(lambda: len(self.nodes.edges[0].ues.hub.children) == len(self.nodes.ues))
         self.dead = []
 
 
@@ -94,16 +91,17 @@ def play_until_all_are_in(nodes):
     """Rounds until nobody is missing any more; the model after the last."""
     for _ in range(20):
         (after,) = nodes.play(1)
-        if nodes.deployment.cloud.delivered and len(nodes.deployment.cloud.delivered[0].ues) == 4:
+        delivered = nodes.deployment.cloud.delivered
+        if delivered and len(delivered[0].ues) == len(nodes.ues):
             return after
     raise AssertionError("somebody stays away")
 
 
 def test_a_ue_that_is_killed_between_any_two_steps_leaves_the_exact_mean_of_the_others(nodes, monkeypatch):
     killer = Killer(monkeypatch, nodes)
-    for step, at in enumerate(STEPS):
+    for step, at in enumerate(OF_FOUR):
         before = play_until_all_are_in(nodes)
-        killer.victims, killer.at = {step % 4}, at
+        killer.kill({step % 4}, at)
         while not killer.dead:
             known, (after,) = before, nodes.play(1)
             before = after if not killer.dead else known
@@ -115,11 +113,30 @@ def test_a_ue_that_is_killed_between_any_two_steps_leaves_the_exact_mean_of_the_
     assert outcomes(nodes).keys() == {"summed"}
 
 
-@pytest.mark.parametrize("at", [(pb.MASKED, "sketch"), (pb.VOTES, "update")])
+@pytest.mark.parametrize("nodes", [["network.ues_per_edge=7"]], indirect=True)
+def test_a_ue_that_is_killed_before_a_vote_leaves_the_exact_mean_of_those_who_stay(nodes, monkeypatch):
+    """Of seven two may leave; somebody votes only where another has left before."""
+    killer = Killer(monkeypatch, nodes)
+    for of, first, last in ((SKETCH, 5, 1), (UPDATE, 4, 2)):
+        before = play_until_all_are_in(nodes)
+        killer.kill({first}, (pb.MASKED, of))
+        killer.kill({last}, (pb.VOTES, of))
+        while len(killer.dead) < 2:
+            known, (after,) = before, nodes.play(1)
+            before = after if not killer.dead else known
+        ues = nodes.deployment.cloud.delivered[0].ues
+        gone = {first, last} if of == SKETCH else {first}
+        assert set(ues) == set(range(7)) - gone
+        assert is_mean_of(nodes, ues, before, after)
+        killer.revive()
+    assert outcomes(nodes).keys() == {"summed"}
+
+
+@pytest.mark.parametrize("at", [(pb.MASKED, "sketch"), (pb.REVEALED, "update")])
 def test_with_more_than_a_third_gone_nothing_is_summed_and_a_later_round_works(nodes, monkeypatch, at):
     killer = Killer(monkeypatch, nodes)
     play_until_all_are_in(nodes)
-    killer.victims, killer.at = {1, 2}, at
+    killer.kill({1, 2}, at)
 
     def revived():
         until(lambda: len(killer.dead) == 2)
@@ -200,6 +217,8 @@ def test_an_edge_that_tells_two_lists_of_survivors_is_shown_nothing(nodes, monke
     until(lambda: nodes.deployment.cloud.held)  # the sketches of the next round are summed
     careful = {name: getattr(Collector, name) for name in ("add_votes", "votes_for")}
     careless = Careless(monkeypatch)
+    at_once = Collector.at_once
+    monkeypatch.setattr(Collector, "at_once", lambda *_: [])
     edge = LyingEdge(monkeypatch, (pb.SURVIVORS, "update"), lambda number, _: [0, 1, 2] if number < 2 else [1, 2, 3])
     revealed = successes(monkeypatch, "reveal")
     (before,) = nodes.play(1)
@@ -207,6 +226,7 @@ def test_an_edge_that_tells_two_lists_of_survivors_is_shown_nothing(nodes, monke
     assert revealed == []
     assert len(careless.votes) == 4
     assert not nodes.deployment.cloud.delivered
+    monkeypatch.setattr(Collector, "at_once", at_once)
     for name, plain in careful.items():
         monkeypatch.setattr(Collector, name, plain)
     after = play_until_all_are_in(nodes)
@@ -222,12 +242,12 @@ def test_an_edge_that_sums_the_same_sketches_again_without_one_ue_is_shown_nothi
     async def computed():
         return {number: one.sketch for number, one in held.items()}
 
+    edge.ues.secure._shown.clear()  # it pretends that nothing was uncovered
     nodes.kill("ue-3")
     told = []
     again = nodes.loop.start(edge.ues.secure.gathered(tag, computed, None, told.append))
     try:
         until(lambda: len(lines("sits out of a secure sum")) >= 3)
-        until(lambda: lines("waits for those who were in the sum, or for another model"))
         until(lambda: told)
     finally:
         again.cancel()
@@ -235,11 +255,55 @@ def test_an_edge_that_sums_the_same_sketches_again_without_one_ue_is_shown_nothi
     assert all("summed before with others" in line["reason"] for line in lines("sits out of a secure sum"))
 
 
+def test_an_edge_that_has_lost_a_sum_waits_for_its_ues_by_name_and_learns_the_same_sum_again(nodes, lines):
+    play_until_all_are_in(nodes)
+    until(lambda: nodes.deployment.cloud.held)
+    side, sums, told = nodes.edges[0].ues.side, nodes.edges[0].ues.secure, []
+    tag, before = side.model.tag, sums.sketch.copy()
+
+    async def computed():
+        while len(side.gathering.held.keys() & side.hub.children.keys()) < 4:
+            await asyncio.sleep(0.01)
+        return {number: one.sketch for number, one in side.gathering.held.items()}
+
+    nodes.kill("ue-3")
+    again = nodes.loop.start(sums.gathered(tag, computed, None, told.append))
+    waits = "waits for those who were in the sum, or for another model"
+    until(lambda: lines(waits))
+    assert lines(waits)[-1]["ues"] == ["ue-3"]
+    assert told == [True]
+    sums.sketch = np.zeros(0)
+    nodes.start_ue(3)
+    assert set(again.result(30)) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(sums.sketch, before)
+    assert not lines("sits out of a secure sum")
+
+
+def test_ues_whose_streams_are_cut_before_they_uncover_a_sum_come_back_and_uncover_it(nodes, monkeypatch):
+    """More than a third at once: their processes live on, and nothing has to be begun again."""
+    before, cut, say = play_until_all_are_in(nodes), set(), SecureMember._say
+
+    async def said(member, session, kind, entries, *, of=""):
+        if (kind, of) == (pb.REVEALED, UPDATE) and member._number in {1, 2} - cut:
+            cut.add(member._number)
+            member._link.stream.end()
+            return
+        await say(member, session, kind, entries, of=of)
+
+    until(lambda: nodes.deployment.cloud.held)
+    begun = outcomes(nodes).get("summed", 0.0)
+    monkeypatch.setattr(SecureMember, "_say", said)
+    (after,) = nodes.play(1)
+    assert cut == {1, 2}
+    assert outcomes(nodes) == {"summed": begun + 1.0}
+    assert is_mean_of(nodes, range(4), before, after)
+
+
 GARBAGE = {
     "shares of another size": (pb.SHARES, "", lambda data: data[:-1]),
     "shares that nobody can open": (pb.SHARES, "", lambda data: secrets.token_bytes(len(data))),
-    "votes": (pb.VOTES, "update", lambda data: secrets.token_bytes(len(data))),
-    "votes of another size": (pb.VOTES, "sketch", lambda data: data + b"x"),
+    "votes": (pb.VOTES, "", lambda data: secrets.token_bytes(len(data))),
+    "votes of another size": (pb.VOTES, "", lambda data: data + b"x"),
     "shares that are revealed": (pb.REVEALED, "sketch", lambda data: data[:9] + secrets.token_bytes(9) + data[18:]),
 }
 
@@ -275,9 +339,10 @@ def test_nothing_of_a_sketch_or_an_update_passes_in_the_clear(nodes, monkeypatch
         came.append((name, number, masked.copy()))
         added(collector, name, number, masked)
 
-    async def noted(member, tag, update, *more):
+    async def noted(member, tag):
+        update = member._held[1].arrives
         words[member._number] = member.format.update_words(update, 1, tag, CellAgreed(0), member._number)
-        return await plain(member, tag, update, *more)
+        return await plain(member, tag)
 
     monkeypatch.setattr(Collector, "add_masked", seen)
     monkeypatch.setattr(SecureMember, "masked_update", noted)

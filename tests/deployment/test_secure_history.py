@@ -78,3 +78,30 @@ def test_what_cannot_be_written_down_is_not_uncovered(tmp_path):
     (tmp_path / "state").write_text("a file where a folder should be")
     with pytest.raises((SecrecyError, SettingsError), match="cannot be"):
         SumHistory(tmp_path / "state").note(TAG, "update", {0, 1, 2})
+
+
+def test_sums_that_are_expected_are_written_ahead_and_bind_once_uncovered_or_once_the_process_has_ended(tmp_path):
+    history, path = SumHistory(tmp_path), tmp_path / HISTORY_FILE
+    history.expect(TAG, ("sketch", "update"), {0, 1, 2, 3})
+    written = path.read_bytes()
+    assert len(written.splitlines()) == 2
+    history.check(TAG, "sketch", {0, 1, 2})  # nothing is uncovered yet
+    with pytest.raises(SecrecyError, match="the sketch was summed before with others"):
+        SumHistory(tmp_path).check(TAG, "sketch", {0, 1, 2})  # who is started again cannot know
+    history.note(TAG, "update", {0, 1, 2, 3})
+    assert path.read_bytes() == written
+    with pytest.raises(SecrecyError, match=BEFORE):
+        history.check(TAG, "update", {0, 1, 2})
+    history.note(TAG, "sketch", {0, 1, 2})
+    again = SumHistory(tmp_path)
+    again.check(TAG, "sketch", {0, 1, 2})
+    with pytest.raises(SecrecyError, match="summed before"):
+        again.check(TAG, "sketch", {0, 1, 2, 3})
+
+
+def test_what_was_uncovered_is_not_expected_otherwise(folder):
+    history = SumHistory(folder)
+    history.expect(TAG, ("sketch", "update"), {0, 1, 2, 3})
+    assert not history.has(TAG, "update", {0, 1, 2, 3})
+    assert history.has(TAG, "update", {0, 1, 2})
+    assert history.has(TAG, "sketch", {0, 1, 2, 3})

@@ -44,7 +44,7 @@ def seen_sums(monkeypatch):
 def killed_between(nodes, killer):
     """Play a round in which UE 3 is killed between its sketch and its update; the models before and after."""
     before = play_until_all_are_in(nodes)
-    killer.victims, killer.at = {3}, (pb.MASKED, "update")
+    killer.kill({3}, (pb.MASKED, "update"))
     while not killer.dead:
         known, (after,) = before, nodes.play(1)
         before = after if not killer.dead else known
@@ -73,7 +73,7 @@ def test_where_leavers_are_refused_nothing_of_the_updates_is_uncovered(nodes, mo
         ))  # fmt: skip
     play_until_all_are_in(nodes)
     revealed, voted = successes(monkeypatch, "reveal"), successes(monkeypatch, "vote")
-    killer.victims, killer.at = {3}, (pb.MASKED, "update")
+    killer.kill({3}, (pb.MASKED, "update"))
     while not killer.dead:
         revealed.clear(), voted.clear()
         nodes.play(1)
@@ -124,7 +124,7 @@ def test_who_waits_for_a_session_that_ends_waits_no_more(nodes):
 
     async def ended():
         session = member._session = _Session(tag, b"a" * 16, CellAgreed(0), None)
-        waiting = asyncio.create_task(member.masked_update(tag, np.zeros(3)))
+        waiting = asyncio.create_task(member.masked_update(tag))
         await asyncio.sleep(0)
         assert not waiting.done()
         member.end_session()

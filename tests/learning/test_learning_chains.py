@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hpfl.learning import LocalTraining
 from hpfl.learning.batches import Batch
-from hpfl.learning.chain.calculus import Chain
+from hpfl.learning.chain.chain_calculus import Chain
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.chain.free import AvgPool, Tanh
 from hpfl.learning.chain.output import CrossEntropy

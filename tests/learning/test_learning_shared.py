@@ -15,9 +15,9 @@ from hpfl.clusters.sharing import stretches
 from hpfl.learning import Cohort, LocalTraining, TestData, make_task
 from hpfl.learning.coding import Coding
 from hpfl.learning.cohort_round import Request
-from hpfl.learning.deferred import Deferred, Part, _add_in_pieces, _by_group
+from hpfl.learning.deferred import Deferred, DeferredPart, _add_in_pieces, _by_group
 from hpfl.learning.part import part_data, tried_ues
-from hpfl.learning.shared import SharedRows, Table, much_shared
+from hpfl.learning.shared import ProductTable, SharedRows, much_shared
 from hpfl.rng import Streams
 
 ROWS, UES = 40, 400
@@ -36,9 +36,9 @@ def cohort(memory_gb: float, training: LocalTraining, task: Any = DEEP, **option
     return Cohort(task, training, memory_gb=memory_gb, **given)
 
 
-def table_of(rows: torch.Tensor, *, bias: bool) -> Table:
+def table_of(rows: torch.Tensor, *, bias: bool) -> ProductTable:
     nobody = np.zeros(0, dtype=np.int64)
-    return Table.of(rows, nobody, nobody.astype(np.int32), bias=bias)
+    return ProductTable.of(rows, nobody, nobody.astype(np.int32), bias=bias)
 
 
 def start(task: Any = DEEP) -> torch.Tensor:
@@ -132,7 +132,7 @@ def test_sums_that_waited_are_those_of_every_sample_that_counts(seed: int, chunk
             expected[groups[ue]] += (torch.from_numpy(errors[ue, : counts[ue]]).T @ rows).flatten()
         runs = tuple((int(g), int((groups < g).sum()), int((groups <= g).sum())) for g in np.unique(groups))
         rows = SharedRows(table, torch.from_numpy(index), counts)
-        parts.append(Part(rows, torch.from_numpy(errors), runs))
+        parts.append(DeferredPart(rows, torch.from_numpy(errors), runs))
         deferred.add(slice(1, 9), parts[-1])
     index = torch.cat([part.rows.index.reshape(-1) for part in parts])
     errors, pieces = torch.cat([part.errors.flatten(0, 1) for part in parts]), torch.zeros(3, 2, 4).double()

@@ -16,7 +16,7 @@ def transcript(cell: Playing, instance: str) -> bytes:
     adverts = [member.advert() for member in cell.members.values()]
     parcels = [parcel for sent in cell.parcels.values() for parcel in sent.values()]
     masked = [words.tobytes() for words in cell.masked[instance].values()]
-    votes = [tag for tags in cell.collector._sums[instance].votes.values() for tag in tags.values()]
+    votes = [tag for tags in cell.collector._sums[instance].ballot.votes.values() for tag in tags.values()]
     return b"".join([*adverts, *parcels, *masked, *votes, *cell.revealed[instance].values()])
 
 

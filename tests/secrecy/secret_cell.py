@@ -67,6 +67,7 @@ class Playing:
     parcels: dict[int, dict[int, bytes]] = field(default_factory=dict)
     masked: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
     revealed: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    at_once: dict[str, list[int]] = field(default_factory=dict)
 
     def set_up(self, left: Callable[[int, str], bool] = lambda number, step: False) -> None:
         """Rounds 0 and 1, without those who leave before a step ("advert", "shares", "receive")."""
@@ -82,18 +83,37 @@ class Playing:
             if not left(number, "receive"):
                 self.members[number].receive(self.collector.shares_for(number))
 
+    def vouch(self, left: Callable[[int, str], bool] = lambda number, step: False) -> None:
+        """Those who have received shares vouch for the members, and know that enough others do."""
+        there = [number for number in self.collector.members() if not left(number, "receive")]
+        for number in there:
+            self.collector.add_vouches(number, self.members[number].vouch())
+        if len(self.collector.vouchers()) >= self.session.threshold:
+            for number in there:
+                self.members[number].believe(self.collector.vouches_for(number))
+
     def sum(self, instance: str, words: Mapping[int, np.ndarray], left=lambda number, step: False) -> np.ndarray:
-        """One sum from masked words to the result, without those who leave before a step of `STEPS`."""
+        """One sum from masked words to the result, without those who leave before a step of `STEPS`.
+
+        There are no votes where the list of survivors stands.
+        """
         self.masked[instance] = {}
         for number in words:
             if not left(number, "masked"):
                 self.masked[instance][number] = self.members[number].masked(instance, words[number])
                 self.collector.add_masked(instance, number, self.masked[instance][number])
         survivors = self.collector.survivors(instance)
+        self.revealed[instance] = {}
+        self.at_once[instance] = self.collector.at_once(instance)
+        for number in self.at_once[instance]:
+            if not left(number, "vote") and not left(number, "reveal"):
+                self.revealed[instance][number] = self.members[number].reveal_standing(instance, survivors)
+                self.collector.add_revealed(instance, number, self.revealed[instance][number])
+        if self.at_once[instance]:
+            return self.collector.sum(instance)
         voters = [number for number in survivors if not left(number, "vote")]
         for number in voters:
             self.collector.add_votes(instance, number, self.members[number].vote(instance, survivors))
-        self.revealed[instance] = {}
         for number in self.collector.voters(instance):
             tags = self.collector.votes_for(instance, number)
             if not left(number, "reveal"):

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from secret_cell import drawn, plain_sum, playing, refused, session_of
 
+from hpfl.quorums import LARGEST_CELL
 from hpfl.secrecy import ChannelLinks, Collector, Member, SecrecyError
 from hpfl.secrecy.keys import public_bytes
 from hpfl.secrecy.messages import MASK, SELF, SignedAdvert, parcel_bytes, read_advert
-from hpfl.secrecy.session import LARGEST_CELL, Instance, Session
+from hpfl.secrecy.session import Instance, Session
 
 NOTHING = "nothing is revealed"
 KEYS = ("seal", "open", "vouch", "verify")

@@ -73,7 +73,7 @@ def test_prints_that_are_not_of_the_shares_are_garbage(people):
         true = shares_of(member._session, secrets, range(SLOTS))
         link, digest = member._channels[2], member._adverts_digest
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hpfl.secrecy.parcels.share_print", lambda *parts: bytes(16))
+            patch.setattr("hpfl.secrecy.parcels.share_prints", lambda *parts: [bytes(16)] * len(parts[-1]))
             return parcels | make_parcels(member._session, 0, true, {2: link}, digest)
 
     cell, _ = with_parcels_of(people, lie)

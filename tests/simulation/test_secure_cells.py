@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hpfl
-import hpfl.secrecy
 from hpfl.cell_sums import sketch_sum_of
 from hpfl.config import ConfigError, fingerprint, resolve
-from hpfl.config.secure import LARGEST_CELL
 from hpfl.data.sources import load_dataset
 from hpfl.learning.draws import Draws
 from hpfl.reporting.checkpoint import load_latest, save_checkpoint
@@ -354,10 +352,6 @@ def test_a_run_without_masks_has_the_fingerprint_it_had():
 def test_bits_of_sums_that_nobody_forms_are_said_to_change_nothing():
     said = hpfl.config.idle_settings(configured("secure.bits=20"))
     assert said == ('secure.bits = 20 changes nothing: secure.aggregation is "none"',)
-
-
-def test_a_configuration_allows_as_many_ues_as_a_session_does():
-    assert LARGEST_CELL == hpfl.secrecy.LARGEST_CELL
 
 
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=60), st.integers(1, 12))

@@ -102,7 +102,7 @@ def _start(ray: Any, wanted: Wanted) -> None:
     asked = math.ceil(wanted.count * wanted.cpus)
     quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
     try:
-        ray.init(num_cpus=max(os.cpu_count() or 1, asked), **quiet)
+        ray.init(address="local", num_cpus=max(os.cpu_count() or 1, asked), **quiet)
     except Exception as error:  # Ray raises just that where a process of its own does not come up in time
         ray.shutdown()
         raise ClusterError(f"Ray could not be started on this machine: {str(error).splitlines()[0]}") from error

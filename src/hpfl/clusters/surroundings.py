@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from hpfl.kept_memory import keep_freed_memory
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -28,3 +30,4 @@ class Surroundings:
         with suppress(OSError):
             os.chdir(self.folder)
         torch.set_num_threads(self.threads)
+        keep_freed_memory()

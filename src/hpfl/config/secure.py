@@ -4,22 +4,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hpfl.arrays import IntArray
 from hpfl.config.fields import key
 from hpfl.config.named import rows_of
 from hpfl.config.old_keys import RenewedSection
 from hpfl.config.uplinks import AUTO, num_codecs
 from hpfl.learning import METHODS
 from hpfl.network.sampling import Sampling
+from hpfl.quorums import LARGEST_CELL, quorum_of
 
 if TYPE_CHECKING:
     from hpfl.config.whole import Config
 
 _SUMS = (("rounding",), ("ternary",), ("random-k",), ("random-k", "rounding"), ("random-k", "ternary"), ())
 """Codecs, in a row, of which a sum can be read without the parts: levels of agreed scales, places of a common seed."""
-
-LARGEST_CELL = 1024
-"""UEs of a cell: everybody agrees on masks with everybody (docs/secure.md)."""
 
 
 class SecureConfig(RenewedSection):
@@ -52,11 +49,6 @@ class SecureConfig(RenewedSection):
         return self.aggregation == "cell"
 
 
-def least_members(num_ues: IntArray) -> IntArray:
-    """How many of so many UEs that cells are configured with must take part to the end: more than two thirds."""
-    return 2 * num_ues // 3 + 1
-
-
 def check_secure(config: "Config") -> None:
     """Refuse what masks leave nothing of, and cells too small to hide anybody or to come to a sum."""
     if not config.secure.on:
@@ -71,7 +63,7 @@ def check_secure(config: "Config") -> None:
             f"secure.first_scale is {config.secure.first_scale:g}; wanted at most secure.range, {config.secure.range:g}"
         )
     drawn = Sampling(fraction=life.sample_fraction, count=life.sample_count).wanted(counts)
-    wanted = least_members(counts)
+    wanted = quorum_of(counts)
     for edge in np.flatnonzero(drawn < wanted)[:1].tolist():
         key_name = "sample_count" if life.sample_count else "sample_fraction"
         raise ValueError(

@@ -90,10 +90,13 @@ class Attendance:
         """
         usual, seconds = self._usual[question], max(seconds, 0.0)
         usual.add(number, seconds)
-        if alone_s > 0.5 * seconds and usual.is_slow(seconds):
-            self._dragged(number, question, alone_s)
-        else:
-            self.answered(number, question)
+        is_slow = alone_s > 0.5 * seconds and usual.is_slow(seconds)
+        self.answered(number, question)
+        seat = self._seat(number, question)
+        if is_slow and not seat.is_out:
+            seat.misses[question] = seat.misses.get(question, 0.0) + _FORGIVEN + self._rule.drag
+            seat.cost_s += alone_s
+            self._judge(number, seat, question, f"its answers ({question}) take {self._rule.slowest:g} times the usual")
 
     def answered(self, number: int, question: Question = "sketch") -> None:
         """An answer came; who was left out and asked again since is let in."""
@@ -136,6 +139,13 @@ class Attendance:
         if was_out:
             self._tell("let in again", number, "its slot has been given away")
 
+    def need(self, number: int, why: str) -> None:
+        """Nobody else can answer in this child's place: if it is left out it is let in, on trial; no liar is."""
+        if self.is_left_out(number) and number not in self._strikes:
+            self._seat(number, "sketch").let_in()
+            self._out.discard(number)
+            self._tell("let in again", number, why)
+
     def is_left_out(self, number: int, question: Question = "sketch") -> bool:
         """Whether a child is not waited for, and what it sends does not count."""
         seat = self._seats[question].get(number)
@@ -167,14 +177,6 @@ class Attendance:
     def quorum_of(self, count: int) -> int:
         """How many of so many children must have answered before a learnt wait may end."""
         return max(math.ceil(self._quorum * count), 1)
-
-    def _dragged(self, number: int, question: Question, cost_s: float) -> None:
-        self.answered(number, question)
-        seat = self._seat(number, question)
-        if not seat.is_out:
-            seat.misses[question] = seat.misses.get(question, 0.0) + _FORGIVEN + self._rule.drag
-            seat.cost_s += cost_s
-            self._judge(number, seat, question, f"its answers ({question}) take {self._rule.slowest:g} times the usual")
 
     def _judge(self, number: int, seat: _Seat, question: Question, why: str) -> None:
         if seat.misses[question] >= _OUT_AT:

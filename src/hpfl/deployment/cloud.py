@@ -120,6 +120,8 @@ class Cloud:
         if self.stopping.is_set():
             return True
         side, children = self._side, self.hub.children
+        for edge in () if side.waited_for() else list(children):
+            side.attendance.need(edge, "no other edge is here")
         holds_nothing = [child for edge, child in children.items() if edge not in side.gathering.held]
         side.hand_out([child for child in holds_nothing if side.sent.get(child.number) is not child])
         if side.opening.is_early():

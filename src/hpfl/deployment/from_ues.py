@@ -82,20 +82,15 @@ class FromUes:
 
     def checked(self, child: Child, sketch: Any) -> CheckedSketch:
         """A sketch with the samples that the UE has declared; it is said where one began anew."""
-        checked = self._checked(child, sketch)
-        if checked.anew:  # what it kept is lost, or it comes late
-            log("ue began anew", level=logging.WARNING, ue=child.number, name=child.name)
-        return checked
-
-    def _checked(self, child: Child, sketch: Any) -> CheckedSketch:
         work = self._experiment
         if self.secure is not None:  # it comes without its numbers, which are masked
-            said = check_sketch(sketch, width=0, largest=0.0)
-            _check_samples(work, said.weight, said.num_samples, child.hello.num_samples)
-            return said
-        largest = work.sketches.largest(work.bounds.update_norm)
-        checked = check_sketch(sketch, width=work.sketch_width, largest=largest, codings=len(work.foretold))
+            checked = check_sketch(sketch, width=0, largest=0.0)
+        else:
+            largest = work.sketches.largest(work.bounds.update_norm)
+            checked = check_sketch(sketch, width=work.sketch_width, largest=largest, codings=len(work.foretold))
         _check_samples(work, checked.weight, checked.num_samples, child.hello.num_samples)
+        if checked.anew:  # what it kept is lost, or it comes late
+            log("ue began anew", level=logging.WARNING, ue=child.number, name=child.name)
         return checked
 
     def trusted(self, sketches: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:

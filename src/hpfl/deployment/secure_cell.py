@@ -12,13 +12,16 @@ from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_history import SUMMED_BEFORE
 from hpfl.deployment.secure_turns import PHASE_S, SecureTurns
+from hpfl.deployment.secure_uncovering import Shown, Uncovering
 from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, bits_sent, read_step
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Tag
-from hpfl.secrecy import Collector, SecrecyError, Session, Trust, dispute, unpacked
+from hpfl.secrecy import MEMBERS, Collector, SecrecyError, Session, TooFewError, Trust, dispute, unpacked
 from hpfl.secrecy.words import WordArray
+
+_QUICK = 2**24
+"""Words of all UEs of a sum that is unmasked where it is, within some hundredths of a second."""
 
 
 class LeftBetweenError(SecrecyError):
@@ -26,7 +29,10 @@ class LeftBetweenError(SecrecyError):
 
 
 class SecureCell:
-    """One session; whoever attaches anew has lost its keys, and sits out until the next attempt."""
+    """One session, in which nobody sets up anew who has come again, but may still vouch and uncover what it had masked.
+
+    `shown` are the survivors of sums on the same model that may be uncovered already, in this attempt or before.
+    """
 
     def __init__(
         self,
@@ -37,15 +43,17 @@ class SecureCell:
         *,
         trust: Trust,
         agreed: bytes,
+        shown: Shown | None = None,
     ) -> None:
         self.attempt = secrets.token_bytes(ATTEMPT_BYTES)
         self.session, self.tag = made(self.attempt), tag
         self._collector = Collector(self.session, trust)
-        self._turns = SecureTurns(side, tag, self.attempt)
+        self._turns = SecureTurns(side, tag, self.attempt, least=self.session.threshold)
         self._side, self._slots, self._agreed = side, slots, agreed
         self._adverts: dict[int, bytes] = {}
         self._blamed: dict[int, set[int]] = {}
-        self.num_bound = 0  # UEs that uncover a sum with those alone whom they have uncovered it with before
+        known = {} if shown is None else shown
+        self._uncovering = Uncovering(self._turns, self._collector, self.session.threshold, known)
 
     @property
     def num_heard(self) -> int:
@@ -53,8 +61,10 @@ class SecureCell:
         return len(self._turns.heard & self._turns.present.keys())
 
     def invite(self, children: Collection[Child]) -> None:
-        """Ask UEs for their keys, as long as those are due; one that has come again is asked again."""
+        """Ask UEs for their keys, as long as those are due; one that has come again is asked again, for a vote too."""
         turns = self._turns
+        for child in children:
+            self._uncovering.ask_back(child)
         if turns.due == (pb.KEYS, ""):
             new = [child for child in children if turns.present.get(child.number) is not child]
             for child in new:
@@ -76,12 +86,15 @@ class SecureCell:
         if step.kind == pb.SITS_OUT:
             reason = alone(step, number).decode(errors="replace")
             log("sits out", level=logging.WARNING, child=child.name, round=tag.round, reason=reason)
-            self.num_bound += SUMMED_BEFORE in reason
             self._turns.lose(number)
         elif step.kind == pb.COMPLAINT:
             self._blame(number, step.entries)
         elif (step.kind, step.sum) == self._turns.due:
             self._noted(number, self._adding(number, step))
+        elif (
+            step.kind == pb.REVEALED and step.sum in self._uncovering.shown
+        ):  # others were enough; it is checked all the same
+            self._tried(number, self._adding(number, step))
         else:
             raise RefusedError("late", f"step {step.kind} of a secure sum came, due is step {self._turns.due[0]}")
 
@@ -92,7 +105,7 @@ class SecureCell:
         self._noted(number, partial(self._add_masked, UPDATE, number, packed))
 
     async def set_up(self, is_early: Callable[[], bool], *, limit_s: float) -> None:
-        """Collect keys and hand them round, then shares; those who have sent shares are the members."""
+        """Collect keys and hand them round, then shares; whoever has sent shares is a member, and vouches for all."""
         turns, collector = self._turns, self._collector
         while is_early():
             await until(lambda: not is_early(), turns.changed, PHASE_S)
@@ -109,9 +122,14 @@ class SecureCell:
         await turns.wait(limit_s)
         turns.keep(turns.heard)
         inboxes = {number: collector.shares_for(number) for number in turns.present}
-        turns.turn(pb.MASKED, self.session.instances[0].name, inboxes)
+        turns.turn(pb.VOTES, MEMBERS, inboxes)
         for number, inbox in inboxes.items():
             turns.send([turns.present[number]], pb.SHARED, inbox)
+        await turns.wait(limit_s)
+        vouchers = set(collector.vouchers()) & turns.present.keys()
+        turns.turn(pb.MASKED, self.session.instances[0].name, vouchers)
+        for number in vouchers:
+            turns.send([turns.present[number]], pb.VOTED, collector.vouches_for(number))
 
     async def masked_sketches(self, of: Collection[int], *, limit_s: float) -> None:
         """Wait for the masked sketches of those who have computed."""
@@ -127,19 +145,15 @@ class SecureCell:
         self, name: str, *, limit_s: float, only_of: Collection[int] | None = None
     ) -> tuple[WordArray, list[int]]:
         """The sum of what has come, and of whom, once those agree on who they are and uncover what masks it."""
-        turns, survivors = self._turns, self._collector.survivors(name)
+        survivors, wanted = self._collector.survivors(name), self._uncovering.shown.get(name)
         if only_of is not None and set(survivors) != set(only_of):
             left = sorted(set(only_of) - set(survivors))
             raise LeftBetweenError(f"UEs {left} left between the sums of sketches and of updates (secure.leavers)")
-        turns.turn(pb.VOTES, name, survivors)
-        turns.send([turns.present[number] for number in turns.asked], pb.SURVIVORS, survivors, of=name)
-        await turns.wait(limit_s)
-        voted = turns.heard & turns.present.keys()
-        inboxes = {number: self._collector.votes_for(name, number) for number in voted}
-        turns.turn(pb.REVEALED, name, voted)
-        for number, inbox in inboxes.items():
-            turns.send([turns.present[number]], pb.VOTED, inbox, of=name)
-        await turns.wait(limit_s)
+        if wanted is not None and survivors != wanted:
+            raise TooFewError(f"come again of those whose {name} may be uncovered", len(survivors), len(wanted))
+        await self._uncovering.asked(name, survivors, limit_s)
+        if len(survivors) * self.session.instance(name).length <= _QUICK:
+            return self._collector.sum(name), survivors
         return await asyncio.to_thread(self._collector.sum, name), survivors
 
     # what comes
@@ -153,6 +167,8 @@ class SecureCell:
                 return partial(collector.add_shares, number, step.entries)
             case pb.MASKED if step.sum == SKETCH:
                 return partial(self._add_masked, SKETCH, number, alone(step, number))
+            case pb.VOTES if step.sum == MEMBERS:
+                return partial(collector.add_vouches, number, step.entries)
             case pb.VOTES:
                 return partial(collector.add_votes, step.sum, number, step.entries)
             case pb.REVEALED:

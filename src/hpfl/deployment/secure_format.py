@@ -10,6 +10,7 @@ import torch
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.cell_sums import cell_sum_of, most_weight
 from hpfl.config import Experiment
+from hpfl.deployment.draws_ahead import DrawsAhead
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, bits_sent, context_of
 from hpfl.deployment.wire import Tag, Vector, VectorSpec
@@ -110,13 +111,20 @@ class SecureFormat:
             raise RefusedError("range", "scales came that are not between the least and the largest of this experiment")
 
     def update_words(
-        self, update: Vector, weight: int, tag: Tag, agreed: CellAgreed, number: int, levels: IntArray | None = None
+        self,
+        update: Vector,
+        weight: int,
+        tag: Tag,
+        agreed: CellAgreed,
+        number: int,
+        levels: IntArray | None = None,
+        draws: Draws | None = None,
     ) -> WordArray:
-        """What UE `number` adds up of an update, as `levels` where it has made them itself."""
+        """What UE `number` adds up of an update, as `levels` where it has made them itself, by `draws` made before."""
         if levels is not None:
             return (levels * weight).astype(np.uint64)
-        known = self._agreed(agreed, tag)
-        return _words_of(self.update, torch.from_numpy(update), weight, known, self._draws(tag, number, "cell"))
+        draws = self._draws(tag, number, "cell") if draws is None else draws
+        return _words_of(self.update, torch.from_numpy(update), weight, self._agreed(agreed, tag), draws)
 
     def sketch_words(self, sketch: FloatArray, weight: int, tag: Tag, number: int) -> WordArray:
         """The same of a sketch."""
@@ -144,6 +152,11 @@ class SecureFormat:
     def _draws(self, tag: Tag, number: int, purpose: str) -> Draws:
         key = draw_key(tag.base_round, tag.edge_round)
         return Draws(Streams(self.config.training.seed), key, np.array([number]), torch.device("cpu"), purpose)
+
+
+def draws_ahead(of: SecureFormat, tag: Tag, number: int) -> Draws:
+    """The draws that round the update of UE `number`, made before there is one."""
+    return DrawsAhead.of_update(of._draws(tag, number, "cell"), of.update.num_numbers)
 
 
 def made_format(work: "SharedWork") -> SecureFormat:

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Collection
 from pathlib import Path
 
+import numpy as np
+
 from hpfl import atomic
 from hpfl.deployment.settings import SettingsError
 from hpfl.deployment.wire import Tag
@@ -32,6 +34,7 @@ class SumHistory:
     def __init__(self, folder: Path, *, alike: bool = False) -> None:
         self._path, self._alike = folder / HISTORY_FILE, alike
         self._with: OrderedDict[bytes, bytes] = OrderedDict()
+        self._expected: dict[bytes, bytes] = {}
         try:
             self._read()
         except OSError as error:
@@ -44,20 +47,41 @@ class SumHistory:
             what = "sketch or the update" if self._alike else of
             raise SecrecyError(f"the {what} {SUMMED_BEFORE}, and two sums would show what is between them")
 
+    def expect(self, tag: Tag, sums: Collection[str], members: Collection[int]) -> None:
+        """Write down ahead whom sums will be of if nobody leaves: then nothing has to be written when there is haste.
+
+        In this process another list may still come before anything is uncovered. One that is started again cannot know
+        whether this one was.
+        """
+        listed = _list(members)
+        new = {key for key in (self._key(tag, of) for of in sums) if key not in self._with}
+        if new and {self._expected.get(key) for key in new} != {listed}:
+            self._write(new, listed, "are summed")
+        self._expected = dict.fromkeys(new, listed)
+
+    def has(self, tag: Tag, of: str, survivors: Collection[int]) -> bool:
+        """Whether it is written down with whom a sum is uncovered; it is uncovered from now on."""
+        key, listed = self._key(tag, of), _list(survivors)
+        if key not in self._with and self._expected.get(key) == listed:
+            self._remember(key, listed)
+        return self._with.get(key) == listed
+
     def note(self, tag: Tag, of: str, survivors: Collection[int]) -> None:
         """What masks a sum is about to be uncovered; refused where that cannot be written down."""
-        key, listed = self._key(tag, of), _list(survivors)
-        if self._with.get(key) == listed:
-            return
+        if not self.has(tag, of, survivors):
+            key, listed = self._key(tag, of), _list(survivors)
+            self._write([key], listed, f"the {of} is summed")
+            self._remember(key, listed)
+
+    def _write(self, keys: Collection[bytes], listed: bytes, what: str) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab") as file:
-                file.write(key + b" " + listed + b"\n")
+                file.write(b"".join(key + b" " + listed + b"\n" for key in sorted(keys)))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise SecrecyError(f"with whom the {of} is summed cannot be written down: {error.strerror}") from None
-        self._remember(key, listed)
+            raise SecrecyError(f"with whom {what} cannot be written down: {error.strerror}") from None
 
     def _remember(self, key: bytes, listed: bytes) -> None:
         self._with[key] = listed
@@ -82,9 +106,14 @@ class SumHistory:
 
 
 def _list(survivors: Collection[int]) -> bytes:
-    return _digest(*(number.to_bytes(8, "little") for number in sorted(survivors)))
+    pairs = np.full((len(survivors), 2), 8, dtype="<u8")  # each number with its length before it, as `_digest` has it
+    pairs[:, 1] = sorted(survivors)
+    return _hashed(pairs.tobytes())
 
 
 def _digest(*parts: bytes) -> bytes:
-    text = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    return _hashed(b"".join(len(part).to_bytes(8, "little") + part for part in parts))
+
+
+def _hashed(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16).hexdigest().encode()

@@ -9,23 +9,26 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from hpfl.arrays import FloatArray, IntArray
 from hpfl.config import Experiment
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_parts import ue_slots
+from hpfl.deployment.own_updates import OwnUpdate
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
-from hpfl.deployment.secure_format import CellAgreed, made_format, packed_words, whole_weight
+from hpfl.deployment.secure_format import CellAgreed, SecureFormat, draws_ahead, made_format, packed_words, whole_weight
 from hpfl.deployment.secure_history import SumHistory
 from hpfl.deployment.secure_trust import DeploymentTrust, check_name
 from hpfl.deployment.secure_wire import SKETCH, UPDATE, SecureStep, read_step, step_body
 from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
+from hpfl.learning import Draws
 from hpfl.secrecy import CertifiedMember, ChannelLinks, Member, SecrecyError
 
 _SECURE, _MOST_WAITING = "secure", 4
+_AT_ONCE = 2**18
+"""Numbers of an update that are masked where they are, and not in a thread of their own."""
 
 
 @dataclass
@@ -37,17 +40,39 @@ class _Session:
     agreed: CellAgreed
     member: Member
     steps: "asyncio.Queue[SecureStep]" = field(default_factory=asyncio.Queue)
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    masked: asyncio.Event = field(default_factory=asyncio.Event)
+    listed: dict[str, frozenset[int]] = field(default_factory=dict)
+    draws: Draws | None = None
+    upload: Vector | None = None
+    answers: bool = False
     over: bool = False
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """What is summed in it."""
+        return (UPDATE,) if self.tag.edge_round else (SKETCH, UPDATE)
+
+    async def next(self, kind: int) -> SecureStep:
+        """What comes next of its set-up, which is to be of this kind."""
+        step = await self.steps.get()
+        if (step.kind, step.sum) != (kind, ""):
+            raise SecrecyError(f"step {step.kind} of {step.sum!r} came from the edge, due is step {kind}")
+        return step
+
+    def prepare(self, format_: SecureFormat, number: int) -> None:
+        """What of a masked update does not depend on it: the mask, and the draws that round."""
+        self.member.prepare(UPDATE)
+        if self.draws is None:
+            self.draws = draws_ahead(format_, self.tag, number)
 
     def end(self) -> None:
         """Nothing more comes of it, for whoever waits for it too."""
-        self.over = True
-        self.ready.set()
+        self.over, self.upload = True, None
+        self.masked.set()
 
 
 class SecureMember:
-    """A UE's part; `sketch` of the update that is held is masked as soon as both are there."""
+    """A UE's part: a session is set up while it computes; what it has computed is masked as soon as both are there."""
 
     def __init__(self, settings: UeNodeSettings, work: SharedWork, link: ParentLink, num_samples: int) -> None:
         self.format = made_format(work)
@@ -59,17 +84,18 @@ class SecureMember:
         self._trust = DeploymentTrust(settings.tls)
         self._links = ChannelLinks()
         self._session: _Session | None = None
-        self._held: tuple[Tag, FloatArray] | None = None
+        self._held: tuple[Tag, OwnUpdate] | None = None
         self._computed = asyncio.Event()
         self._history = SumHistory(Path(settings.state), alike=work.config.secure.leavers == "refused")
 
     # what the UE says
 
     def detached(self) -> None:
-        """The stream has ended, and with it the session: its keys are never used again."""
-        self.end_session()
+        """The stream has ended: a session goes on where all is masked, and its sums have to be uncovered alone."""
         self._links = ChannelLinks()
-        self._link.background.cancel(_SECURE)
+        if self._session is None or not self._session.answers:
+            self.end_session()
+            self._link.background.cancel(_SECURE)
 
     def end_session(self) -> None:
         """Another attempt may begin, by other keys."""
@@ -77,27 +103,18 @@ class SecureMember:
             self._session.end()
         self._session = None
 
-    def holds(self, tag: Tag, sketch: FloatArray) -> None:
+    def holds(self, tag: Tag, own: OwnUpdate) -> None:
         """The update on a model is there, and its sketch."""
-        self._held = (tag, sketch)
+        self._held = (tag, own)
         self._computed.set()
 
-    async def masked_update(self, tag: Tag, update: Vector, levels: IntArray | None = None) -> Vector | None:
-        """What an order asks for, as `levels` where these are given; None where this UE takes no part in the sum."""
+    async def masked_update(self, tag: Tag) -> Vector | None:
+        """What an order asks for; None where this UE takes no part in the sum."""
         session = self._session
         if session is None or not session.tag.about_same_model(tag):
             return None
-        await session.ready.wait()
-        if session.over:
-            return None
-        about = (self._weight, tag, session.agreed, self._number)
-        words = await asyncio.to_thread(self.format.update_words, update, *about, levels)
-        try:
-            masked = await asyncio.to_thread(session.member.masked, UPDATE, words)
-        except SecrecyError as error:
-            await self._sit_out(session, str(error))
-            return None
-        return None if session.over else packed_words(masked, self.format.update.bits)
+        await session.masked.wait()
+        return session.upload
 
     # what the edge says
 
@@ -107,6 +124,9 @@ class SecureMember:
         if step.kind == pb.OPEN:
             self.format.check_agreed(step.agreed)
             self._link.background.start(_SECURE, self._opened(tag, step))
+        elif self._session is None and step.kind in {pb.SURVIVORS, pb.VOTED}:  # of a session that it has forgotten
+            sits_out = step_body(pb.SITS_OUT, step.attempt, {self._number: b"it was started again"})
+            self._link.background.start("sits out", self._link.say(tag, **sits_out))
         elif self._session is None or step.attempt != self._session.attempt:
             raise RefusedError("stale", "a step of a secure sum came that this UE has no part in")
         elif self._session.steps.qsize() < _MOST_WAITING:
@@ -124,7 +144,7 @@ class SecureMember:
         except SecrecyError as error:
             await self._sit_out(session, str(error))
         finally:
-            session.ready.set()
+            session.masked.set()
 
     def _made(self, tag: Tag, step: SecureStep) -> _Session:
         own = self._trust.own
@@ -139,59 +159,85 @@ class SecureMember:
         return _Session(tag, step.attempt, agreed, Member(session, identity, self._trust, self._links))
 
     async def _take_part(self, session: _Session) -> None:
-        member = session.member
-        await self._say(session, pb.KEYS, {self._number: member.advert()})
-        roster = await self._next(session, pb.ROSTER)
-        shares = await asyncio.to_thread(member.shares, roster.entries)
-        await self._say(session, pb.SHARES, shares)
-        await asyncio.to_thread(member.receive, (await self._next(session, pb.SHARED)).entries)
-        if member.unopened:
-            await self._say(session, pb.COMPLAINT, dict.fromkeys(member.unopened, b""))
-        session.ready.set()
-        if session.tag.edge_round == 0:
-            computes = not self._has_computed(session.tag)
-            if computes:  # masks of the update can be made meanwhile
-                await asyncio.to_thread(member.prepare, UPDATE)
-            words = self.format.sketch_words(
-                await self._own_sketch(session.tag), self._weight, session.tag, self._number
-            )
-            masked = await asyncio.to_thread(member.masked, SKETCH, words)
-            packed = packed_words(masked, self.format.sketch.bits).tobytes()
-            await self._say(session, pb.MASKED, {self._number: packed}, of=SKETCH)
-            if not computes:
-                await asyncio.to_thread(member.prepare, UPDATE)
-            await self._agree(session, SKETCH)
-        else:
-            await asyncio.to_thread(member.prepare, UPDATE)
-        await self._agree(session, UPDATE)
-
-    async def _agree(self, session: _Session, of: str) -> None:
-        """Vouch for one list of survivors, and uncover what masks their sum once enough others vouch for it too."""
-        survivors = frozenset((await self._next(session, pb.SURVIVORS, of)).entries)
-        self._history.check(session.tag, of, survivors)
-        votes = await asyncio.to_thread(session.member.vote, of, survivors)
-        await self._say(session, pb.VOTES, votes, of=of)
-        voted = await self._next(session, pb.VOTED, of)
-        data = await asyncio.to_thread(session.member.reveal, of, voted.entries)
-        await asyncio.to_thread(self._history.note, session.tag, of, survivors)
-        await self._say(session, pb.REVEALED, {self._number: data}, of=of)
-
-    async def _own_sketch(self, tag: Tag) -> FloatArray:
-        """That of the update on a model, once it is there."""
-        while self._held is None or not self._has_computed(tag):
+        member, tag = session.member, session.tag
+        await self._set_up(session)
+        if tag.edge_round == 0:
+            await asyncio.to_thread(member.prepare, SKETCH)
+        if self._own(tag) is None:
+            await asyncio.to_thread(session.prepare, self.format, self._number)
+        while (own := self._own(tag)) is None:
             self._computed.clear()
             await self._computed.wait()
-        return self._held[1]
+        if tag.edge_round == 0:
+            masked = member.masked(SKETCH, self.format.sketch_words(own.sketch, self._weight, tag, self._number))
+            packed = packed_words(masked, self.format.sketch.bits).tobytes()
+            await self._say(session, pb.MASKED, {self._number: packed}, of=SKETCH)
+        session.answers = True
+        masking = asyncio.ensure_future(self._mask(session, own))
+        try:
+            while True:
+                await self._answer(session, await session.steps.get())
+        finally:
+            masking.cancel()
 
-    def _has_computed(self, tag: Tag) -> bool:
-        """Whether the update on a model is there."""
-        return self._held is not None and self._held[0].about_same_model(tag)
+    async def _set_up(self, session: _Session) -> None:
+        """Keys, shares, and that all know the same members: nothing of it depends on the update."""
+        member = session.member
+        await self._say(session, pb.KEYS, {self._number: member.advert()})
+        roster = await session.next(pb.ROSTER)
+        shares = await asyncio.to_thread(member.shares, roster.entries)
+        await self._say(session, pb.SHARES, shares)
+        shared = await session.next(pb.SHARED)
+        await asyncio.to_thread(member.receive, shared.entries)
+        if member.unopened:
+            await self._say(session, pb.COMPLAINT, dict.fromkeys(member.unopened, b""))
+        await self._say(session, pb.VOTES, await asyncio.to_thread(member.vouch))
+        vouched = await session.next(pb.VOTED)
+        try:
+            member.believe(vouched.entries)
+        except SecrecyError as error:
+            log("no list of members stands", level=logging.WARNING, round=session.tag.round, reason=str(error))
+            return
+        members = {*shared.entries, self._number}
+        await asyncio.to_thread(self._history.expect, session.tag, session.sums, members)
 
-    async def _next(self, session: _Session, kind: int, of: str = "") -> SecureStep:
-        step = await session.steps.get()
-        if (step.kind, step.sum) != (kind, of):
-            raise SecrecyError(f"step {step.kind} of {step.sum!r} came from the edge, due is step {kind} of {of!r}")
-        return step
+    async def _mask(self, session: _Session, own: OwnUpdate) -> None:
+        """The masked update, ready to be sent."""
+
+        def masked() -> Vector:
+            session.prepare(self.format, self._number)
+            about = (self._weight, session.tag, session.agreed, self._number)
+            words = self.format.update_words(own.arrives, *about, own.levels, session.draws)
+            return packed_words(session.member.masked(UPDATE, words), self.format.update.bits)
+
+        is_quick = session.draws is not None and own.arrives.size <= _AT_ONCE
+        try:
+            session.upload = masked() if is_quick else await asyncio.to_thread(masked)
+        except SecrecyError as error:
+            await self._sit_out(session, str(error))
+        session.masked.set()
+
+    async def _answer(self, session: _Session, step: SecureStep) -> None:
+        """Uncover a sum of survivors whose list stands; else vouch for it, and uncover it once enough others do."""
+        member, of, listed = session.member, step.sum, session.listed
+        if step.kind == pb.SURVIVORS:
+            listed[of] = frozenset(step.entries)
+            self._history.check(session.tag, of, listed[of])
+        elif step.kind != pb.VOTED or of not in listed:
+            raise SecrecyError(f"step {step.kind} of {of!r} came from the edge, and is not due")
+        survivors = listed[of]
+        if step.kind == pb.SURVIVORS and not member.stands(survivors):
+            await self._say(session, pb.VOTES, member.vote(of, survivors), of=of)
+            return
+        is_asked = step.kind == pb.VOTED
+        data = member.reveal(of, step.entries) if is_asked else member.reveal_standing(of, survivors)
+        if not self._history.has(session.tag, of, survivors):
+            await asyncio.to_thread(self._history.note, session.tag, of, survivors)
+        await self._say(session, pb.REVEALED, {self._number: data}, of=of)
+
+    def _own(self, tag: Tag) -> OwnUpdate | None:
+        """The update on a model, if it is there."""
+        return self._held[1] if self._held is not None and self._held[0].about_same_model(tag) else None
 
     async def _say(self, session: _Session, kind: int, entries: dict[int, bytes], *, of: str = "") -> None:
         if not session.over:

@@ -8,20 +8,22 @@ from typing import Any, Literal
 import numpy as np
 
 from hpfl.arrays import FloatArray
-from hpfl.config.secure import least_members
 from hpfl.deployment.checks import CheckedSketch, check_update
 from hpfl.deployment.hub import Child
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_names import default_name
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_cell import LeftBetweenError, SecureCell
 from hpfl.deployment.secure_format import CellAgreed, made_format, whole_weight
 from hpfl.deployment.secure_trust import DeploymentTrust, check_name
+from hpfl.deployment.secure_uncovering import ShownSums
 from hpfl.deployment.secure_wire import SKETCH, UPDATE
 from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
+from hpfl.quorums import quorum_of
 from hpfl.secrecy import DisputedError, SecrecyError, Session, TooFewError, WrongMaskError
 
 SumOutcome = Literal["summed", "too few", "left between", "disputed", "unmasked wrong", "refused"]
@@ -45,7 +47,7 @@ class SecureSums:
 
     def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: range) -> None:
         self.format = made_format(work)
-        self.threshold = int(least_members(np.array(len(slots))))
+        self.threshold = quorum_of(len(slots))
         self.mean: Vector = np.zeros(0)
         self.sketch: FloatArray = np.zeros(0)
         self._sketched: set[int] = set()
@@ -57,6 +59,8 @@ class SecureSums:
         self._trust = DeploymentTrust(settings.tls)
         self._cell: SecureCell | None = None
         self._only: Collection[int] | None = None
+        self._bound: list[int] | None = None
+        self._shown = ShownSums()
         self._gathered = False
 
     # what UEs do
@@ -93,10 +97,13 @@ class SecureSums:
         """Set a session up while UEs compute, again where too few are left; who is in, and the mean of their sketches.
 
         In a later edge round there are no sketches, and no second attempt. There is nobody where the model has
-        diverged.
+        diverged. Where a sum on this model may be uncovered already, it is learnt of the same UEs alone: those of them
+        that are missing are waited for.
         """
         pause_s = _PAUSE_S
         while True:
+            if only is None and _misses(self._shown.on(tag).get(SKETCH, []), self._side, tag):
+                vacant(True)
             setting_up = self._begin(tag.by(self._side.name), only)
             try:
                 held = await gather()
@@ -118,7 +125,9 @@ class SecureSums:
 
     def begin_updates(self, of: Collection[int]) -> set[int]:
         """Masked updates are due; whom it is worth asking."""
-        return set() if self._cell is None else self._cell.begin_updates(of)
+        if self._cell is None:
+            return set()
+        return self._cell.begin_updates(set(of) & set(self._shown.on(self._cell.tag).get(UPDATE, of)))
 
     async def summed(self, tag: Tag, announced: Mapping[int, CheckedSketch]) -> set[int]:
         """Learn the mean of the masked updates that have come; whose it is, nobody's where there is none."""
@@ -149,23 +158,33 @@ class SecureSums:
 
     def _begin(self, tag: Tag, only: Collection[int] | None) -> "asyncio.Task[None]":
         side, agreed = self._side, self._scales
-        self._only, self._gathered = only, False
+        shown = self._shown.on(tag)
+        bound = shown.get(SKETCH) if only is None else None
+        self._only, self._bound, self._gathered = only, bound, False
 
         def made(attempt: bytes) -> Session:
             return self.format.session(tag, edge=side.name, attempt=attempt, agreed=agreed, slots=len(self._slots))
 
         self._trust.look()
-        cell = self._cell = SecureCell(made, tag, side, self._slots, trust=self._trust, agreed=agreed)
-        cell.invite([child for number, child in side.hub.children.items() if self._is_wanted(number)])
+        cell = self._cell = SecureCell(made, tag, side, self._slots, trust=self._trust, agreed=agreed, shown=shown)
 
         def is_early() -> bool:
+            if bound is not None:  # nobody can stand in for any of them
+                return cell.num_heard < len(bound)
             return only is None and not self._gathered and (side.opening.is_early() or cell.num_heard < self.threshold)
 
-        task = asyncio.get_running_loop().create_task(cell.set_up(is_early, limit_s=self._limit_s))
+        async def set_up() -> None:  # its first step comes after the models are on their way: UEs compute meanwhile
+            cell.invite([child for number, child in side.hub.children.items() if self._is_wanted(number)])
+            await cell.set_up(is_early, limit_s=self._limit_s)
+
+        task = asyncio.get_running_loop().create_task(set_up())
         task.add_done_callback(_seen)
         return task
 
     async def _sum_of_sketches(self, cell: SecureCell, held: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
+        if self._bound is not None:
+            known = self._side.gathering.held
+            held = {number: known[number].sketch for number in self._bound if number in known}
         await cell.masked_sketches(held, limit_s=self._limit_s)
         words, survivors = await cell.summed(SKETCH, limit_s=min(self._limit_s, _AGREES_S))
         self.sketch = self.format.sketch_mean(words, self._weight(held, survivors))
@@ -183,6 +202,8 @@ class SecureSums:
         return sum(whole_weight(self._work.config, said[ue].num_samples) for ue in ues)
 
     def _is_wanted(self, number: int) -> bool:
+        if self._bound is not None:
+            return number in self._bound
         is_out = self._side.attendance.is_left_out(number)
         return not is_out and (self._only is None or number in self._only)
 
@@ -196,9 +217,6 @@ class SecureSums:
             for number in error.members:  # one of them lies; who is in disputes again and again is left out
                 attendance.missed(number, why)
         log("no secure sum", level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, reason=str(error))
-        if self._cell is not None and self._cell.num_bound:
-            what = "waits for those who were in the sum, or for another model"
-            log(what, level=logging.WARNING, round=tag.round, edge_round=tag.edge_round, ues=self._cell.num_bound)
 
 
 _WRONG: SumOutcome = "unmasked wrong"
@@ -207,6 +225,17 @@ _OUTCOMES: Mapping[type[SecrecyError], SumOutcome] = {
     LeftBetweenError: "left between",
     DisputedError: "disputed",
 }
+
+
+def _misses(bound: Collection[int], side: ParentSide, tag: Tag) -> bool:
+    """Whether UEs are not here with whom alone the others uncover a sum on a model again."""
+    for number in bound:
+        side.attendance.need(number, "a sum on this model may be uncovered already, and is of the same UEs alone")
+    missing = [number for number in bound if number not in side.hub.children]
+    if missing:
+        what = "waits for those who were in the sum, or for another model"
+        log(what, level=logging.WARNING, round=tag.round, ues=[default_name(number) for number in missing])
+    return bool(missing)
 
 
 def _seen(task: "asyncio.Task[None]") -> None:

@@ -12,7 +12,22 @@ from hpfl.deployment.wire import Tag
 ATTEMPT_BYTES = 16
 SKETCH, UPDATE = "sketch", "update"
 
+STEPS = (
+    (pb.KEYS, ""),
+    (pb.SHARES, ""),
+    (pb.VOTES, ""),
+    (pb.MASKED, SKETCH),
+    (pb.VOTES, SKETCH),
+    (pb.REVEALED, SKETCH),
+    (pb.MASKED, UPDATE),
+    (pb.VOTES, UPDATE),
+    (pb.REVEALED, UPDATE),
+)
+"""What a UE sends in a session, in this order; it votes on survivors only where some have left before."""
+
 _SETTING_UP = frozenset({pb.OPEN, pb.KEYS, pb.ROSTER, pb.SHARES, pb.SHARED, pb.SITS_OUT, pb.COMPLAINT})
+_VOTING = frozenset({pb.VOTES, pb.VOTED})
+"""On a list of survivors, or of no sum: on that of the members."""
 _MEANING = b"hpfl.tier.v1 secure sum\0"
 
 
@@ -46,7 +61,7 @@ def read_step(message: Any, members: Collection[int]) -> SecureStep:
     kind, number, data = message.step, list(message.number), list(message.data)
     if len(message.attempt) != ATTEMPT_BYTES:
         raise RefusedError("malformed", f"an attempt of {len(message.attempt)} bytes came, wanted {ATTEMPT_BYTES}")
-    wanted = {""} if kind in _SETTING_UP else {SKETCH, UPDATE}
+    wanted = {""} if kind in _SETTING_UP else {"", SKETCH, UPDATE} if kind in _VOTING else {SKETCH, UPDATE}
     if kind not in pb.Secret.values() or kind == pb.SECRET_UNKNOWN or message.sum not in wanted:
         raise RefusedError("malformed", f"step {kind} of a sum {message.sum!r} came")
     if len(data) not in ({0, len(number)} if kind in {pb.SURVIVORS, pb.COMPLAINT} else {len(number)}):

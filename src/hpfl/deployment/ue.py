@@ -90,7 +90,7 @@ class Ue:
             await self._thread.run(lambda: self._updates.keep(tag, own.kept))
         self._own, secure = own, self._secure
         if secure is not None:
-            secure.holds(tag, own.sketch)
+            secure.holds(tag, own)
         return pb.Sketch(
             values=numbers(own.sketch) if secure is None else b"",
             weight=self._experiment.weight(self.num_samples),
@@ -127,7 +127,7 @@ class Ue:
     async def _message(self, tag: Tag, own: OwnUpdate, order: Any) -> Vector | None:
         """The update as it is sent; None where it is for a secure sum that this UE has no part in."""
         if self._secure is not None:
-            return await self._secure.masked_update(tag, own.arrives, own.levels)
+            return await self._secure.masked_update(tag)
         codes = self._experiment.updates.codes(order.coding)
         return await self._thread.run(lambda: self._updates.coded(tag, own, order)) if codes else own.packed
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.losses import Mass
-from hpfl.learning.shared import SharedRows, Table
+from hpfl.learning.shared import ProductTable, SharedRows
 from hpfl.rng import Stream
 
 _LONGEST_GAP = 64  # UEs skipped rather than starting another draw, where they have few words each
@@ -85,7 +85,7 @@ class Samples:
     shards: ShardRows
     dtype: torch.dtype
     mass: Mass | None = None  # what samples count in a UE's mean; None: all alike
-    table: Table | None = None  # what a first layer makes of the rows, where UEs share them
+    table: ProductTable | None = None  # what a first layer makes of the rows, where UEs share them
 
     @staticmethod
     def on(
@@ -145,7 +145,7 @@ class Samples:
         targets = self.targets[rows]
         return Batch(inputs, targets, sample_weights(targets, counts, self.mass).to(self.dtype))
 
-    def looked_up(self, table: Table, ues: IntArray, width: int) -> "Batch":
+    def looked_up(self, table: ProductTable, ues: IntArray, width: int) -> "Batch":
         """The whole shards of some UEs, padded to one width, as rows of a table."""
         counts = self.shards.sizes[ues]
         shared = table.take(ues, counts, width)

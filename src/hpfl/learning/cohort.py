@@ -14,14 +14,13 @@ from hpfl.arrays import FloatArray, IntArray
 from hpfl.learning.answers import CohortUpdates, TestData
 from hpfl.learning.batches import Batch, Samples, Segments, ShardRows
 from hpfl.learning.blocks import BLOCK, blocks
-from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.check import check_model
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.cohort_round import Answer, BlockSums, CohortRound, Request, reported
 from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Sums, try_one
-from hpfl.learning.engine_choice import engine_for, gram_of, tabling
+from hpfl.learning.engine_choice import engine_for, gram, look_up, tabling
 from hpfl.learning.evaluation import Evaluation
 from hpfl.learning.faults import LearningError
 from hpfl.learning.kept import Kept
@@ -88,7 +87,7 @@ class Cohort:
         self.data = Placement(samples, room, padding=padding, batch_size=training.batch_size, block_ues=block_ues)
         check_computes(products, self.device, lambda: try_one(self.engine, template, samples.one_ue(2)))
         whole = training.batch_size is None or test is not None
-        self.data.reserve(whole=whole, gram=gram_of(self.engine, training), test=test)
+        self.data.reserve(whole=whole, gram=gram(self.engine, training), test=test)
         self.data.share(tabling(self.engine, training, products))
         self.sending = Sending.of(self.task.spec, method, uplink, self.device)
         self.batches = LocalBatches(self.data, training, roles_of(method, training))
@@ -146,7 +145,7 @@ class Cohort:
         """The computation of a request out of one of `all_asked` UEs, and its chunks: a part has those of the whole."""
         self.pack()
         per_ue, coding, params = answer.per_ue is not None, request.coding, request.params
-        self._look_up(params)
+        look_up(self.engine, self.data.samples.table, params)
         errors = 0 if rows.codec is None else rows.codec.shape[1]
         beside = self._beside(all_asked, keep_per_ue=per_ue, errors=errors)
         trial = self.update_trial(params, keep_per_ue=per_ue, coding=coding)
@@ -169,7 +168,7 @@ class Cohort:
         rows = self.sending.rows_of(kept, params, np.zeros(len(ues), dtype=np.int64))
         figures = params.new_full((len(columns_of(self.metrics)), len(ues)), torch.nan)
         self.data.pack()
-        self._look_up(params)
+        look_up(self.engine, self.data.samples.table, params)
         there = np.flatnonzero(self.data.samples.shards.sizes[ues])
         trial, kind = self.evaluation_trial(params, samples, training), ("evaluate", training.inner_steps)
         with repeatable(self.products, self.device):
@@ -189,11 +188,6 @@ class Cohort:
         """Pack whole shards where updates are computed on them."""
         if self.training.batch_size is None:
             self.data.pack()
-
-    def _look_up(self, params: Tensor) -> None:
-        table = self.data.samples.table
-        if table is not None and isinstance(self.engine, ChainEngine):
-            self.engine.look_up(params, table)
 
     def update_trial(self, params: Tensor, *, keep_per_ue: bool, coding: Coding = UNCODED) -> Trial:
         """Computes the update of one UE for nobody: the largest of a bucket, with its first samples."""

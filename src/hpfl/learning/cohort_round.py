@@ -84,7 +84,9 @@ class Answer:
             variance = torch.zeros(count, chains, dtype=torch.float64, device=params.device)
         clipped = request.coding.clip is not None
         squared = torch.zeros(count, dtype=torch.float64, device=params.device) if clipped else None
-        return Answer(total, params.new_zeros(2, count), per_ue, kept.unwritten(), variance, squared)
+        coded = not request.coding.chain.is_identity  # otherwise codecs keep what they have kept
+        now = kept.unwritten() if coded else replace(replace(kept, codec=None).unwritten(), codec=kept.codec)
+        return Answer(total, params.new_zeros(2, count), per_ue, now, variance, squared)
 
 
 class BlockSums(NamedTuple):
@@ -120,7 +122,7 @@ class CohortRound:
             first, last = (int(groups.min()), int(groups.max()) + 1) if len(groups) else (0, 0)
             into = request.params.new_zeros(last - first, request.params.shape[-1])
             chunks = [block[at] for at in self.batches.layout.chunks(request.ues[block], groups, limit)]
-            if self.engine.side_by_side and len(chunks) > 1:
+            if self.engine.side_by_side and len(chunks) > 1 and not request.params.is_cuda:  # a GPU records in turn
                 self._add_side_by_side(chunks, drawn, into, first)
             else:
                 deferred = Deferred()
@@ -166,7 +168,7 @@ class CohortRound:
         answer = self.answer
         place = torch.from_numpy(at).to(answer.losses.device)
         answer.losses[:, place] = torch.stack([part.loss, part.meta_loss])
-        answer.kept.write(at, now)
+        answer.kept.write(at, replace(now, codec=None) if self.request.coding.chain.is_identity else now)
         if answer.per_ue is not None and own is not None:
             answer.per_ue[place] = own
         if answer.variance is not None and part.variance is not None:

@@ -21,7 +21,7 @@ Runs = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class DeferredPart:
     """Errors [u, n, out] of a chunk at rows that UEs share."""
 
     rows: SharedRows
@@ -42,9 +42,9 @@ class Part:
 class Deferred:
     """Parts of a block, by where in the flat vector the weights of their layer lie."""
 
-    parts: dict[tuple[int, int], list[Part]] = field(default_factory=dict)
+    parts: dict[tuple[int, int], list[DeferredPart]] = field(default_factory=dict)
 
-    def add(self, where: slice, part: Part) -> None:
+    def add(self, where: slice, part: DeferredPart) -> None:
         """Put a part aside."""
         self.parts.setdefault((where.start, where.stop), []).append(part)
 
@@ -60,7 +60,7 @@ class Deferred:
         self.parts.clear()
 
 
-def _by_group(parts: list[Part]) -> dict[int, IntArray]:
+def _by_group(parts: list[DeferredPart]) -> dict[int, IntArray]:
     """Where the samples of each group are among those of all parts."""
     found: dict[int, list[IntArray]] = {}
     before = 0

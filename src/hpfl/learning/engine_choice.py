@@ -1,4 +1,4 @@
-"""Which engine computes a cohort, and what is made for it beside the data."""
+"""Which engine computes a run, and what it makes of the samples beforehand."""
 
 from collections.abc import Callable
 
@@ -13,6 +13,7 @@ from hpfl.learning.objective import LocalTraining
 from hpfl.learning.own.own_engine import OwnEngine
 from hpfl.learning.packing import LITTLE_PADDING, MOST_PADDING
 from hpfl.learning.precision import Products
+from hpfl.learning.shared import ProductTable
 from hpfl.learning.task import Task
 
 
@@ -41,8 +42,14 @@ def tabling(engine: Engine, training: LocalTraining, products: Products) -> Chai
     return engine if able and isinstance(engine, ChainEngine) else None
 
 
-def gram_of(engine: Engine, training: LocalTraining) -> Callable[[Batch], Tensor] | None:
+def gram(engine: Engine, training: LocalTraining) -> Callable[[Batch], Tensor] | None:
     """What makes the inner products of inputs, if they are used."""
     if not isinstance(engine, ChainEngine) or engine.gram_bias is None or not training.adapts:
         return None
     return engine.gram
+
+
+def look_up(engine: Engine, table: ProductTable | None, params: Tensor) -> None:
+    """Have the engine make what a table's rows are at these parameters, where there is a table."""
+    if table is not None and isinstance(engine, ChainEngine):
+        engine.look_up(params, table)

@@ -39,6 +39,11 @@ def rows_at(rows: AnyRows, ues: IntArray) -> Tensor:
     return rows[torch.from_numpy(ues).to(rows.device)] if isinstance(rows, Tensor) else rows.at(ues)
 
 
+def _read(rows: AnyRows, ues: IntArray) -> Tensor:
+    all_of_them = isinstance(rows, Tensor) and np.array_equal(ues, np.arange(len(rows)))
+    return rows if isinstance(rows, Tensor) and all_of_them else rows_at(rows, ues)
+
+
 def replaced(rows: AnyRows, ues: IntArray, new: Tensor) -> AnyRows:
     """Rows, with other ones of some UEs."""
     if not isinstance(rows, Tensor):
@@ -72,6 +77,10 @@ class Kept:
     def rows(self, at: IntArray) -> "Kept":
         """Those of some UEs."""
         return Kept(*(None if own is None else rows_at(own, at) for own in self._all))
+
+    def read(self, ues: IntArray) -> "Kept":
+        """Those of some UEs for whoever writes to none of them: of all in order they are these very rows."""
+        return Kept(*(None if own is None else _read(own, ues) for own in self._all))
 
     def write(self, at: IntArray, rows: "Kept") -> None:
         """Put rows in place of those of some UEs."""

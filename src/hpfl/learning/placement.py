@@ -15,7 +15,7 @@ from hpfl.learning.blocks import BLOCK
 from hpfl.learning.faults import LearningError
 from hpfl.learning.packing import SHARED_PADDING, Layout, Store, gram_bytes, packed_bytes, whole_batch
 from hpfl.learning.room import Room
-from hpfl.learning.shared import Table, much_shared
+from hpfl.learning.shared import ProductTable, much_shared
 
 _USABLE = {"cpu": 0.75, "cuda": 0.5}  # share of the budget planned with; the rest is the allocator's and libraries'
 _STORE_SHARE = 0.4  # of what the data leave free, for whole shards packed once
@@ -26,7 +26,7 @@ Gram = Callable[[Batch], Tensor]
 class Tabling(Protocol):
     """An engine that can make a table of rows that UEs share."""
 
-    def table(self, samples: Samples) -> Table: ...
+    def table(self, samples: Samples) -> ProductTable: ...
     def table_bytes(self, samples: Samples) -> int: ...
 
 

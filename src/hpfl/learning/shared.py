@@ -25,7 +25,7 @@ def much_shared(sizes: IntArray, num_rows: int) -> bool:
 
 
 @dataclass
-class _Outputs:
+class _SharedOutputs:
     """Outputs of all rows at one layer's weights, and those they were computed with, which are held."""
 
     rows: Tensor | None = None
@@ -34,21 +34,21 @@ class _Outputs:
 
 
 @dataclass(frozen=True)
-class Table:
+class ProductTable:
     """Rows [N, in] that UEs share, and their inner products [N, N], plus 1 where the layer has a bias."""
 
     rows: Tensor
     products: Tensor
     first: Tensor  # per UE: place of its first sample in `places`
     places: Tensor  # per sample of any UE, UE after UE: its row
-    known: _Outputs = field(default_factory=_Outputs)
+    known: _SharedOutputs = field(default_factory=_SharedOutputs)
 
     @staticmethod
-    def of(rows: Tensor, first: IntArray, places: NDArray[np.int32], *, bias: bool) -> "Table":
+    def of(rows: Tensor, first: IntArray, places: NDArray[np.int32], *, bias: bool) -> "ProductTable":
         """The table of these rows, for UEs whose samples are these."""
         products = rows @ rows.mT
         at, own = (torch.from_numpy(given).to(rows.device) for given in (first, places))
-        return Table(rows, products.add_(1) if bias else products, at, own)
+        return ProductTable(rows, products.add_(1) if bias else products, at, own)
 
     def take(self, ues: IntArray, counts: IntArray, width: int) -> "SharedRows":
         """The samples of UEs, padded to one width by their first."""
@@ -75,7 +75,7 @@ def _stamp(own: Tensor | None) -> tuple[int, int] | None:
 class SharedRows:
     """Rows [u, n, in] of a table, by their numbers; formed only where it must be."""
 
-    table: Table
+    table: ProductTable
     index: Tensor  # [u, n]
     counts: IntArray  # [u]: samples that count, the others fill the rectangle up
 
@@ -99,10 +99,10 @@ class SharedRows:
         return self.table.products.view(-1).index_select(0, place.view(-1)).view(place.shape)
 
 
-Rows = Tensor | SharedRows
+LayerRows = Tensor | SharedRows
 """Rows [u, n, ...] as they are, or by their numbers."""
 
 
-def as_tensor(rows: Rows) -> Tensor:
+def as_tensor(rows: LayerRows) -> Tensor:
     """Rows as they are."""
     return rows.formed() if isinstance(rows, SharedRows) else rows

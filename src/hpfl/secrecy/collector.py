@@ -4,42 +4,25 @@ What it is told by members it checks for form, and what they reveal against what
 the last integer, or the session ends with an error that says why. It keeps no member's masked words, only their sum.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 
-import numpy as np
-
-from hpfl.secrecy.masks import MaskedWords, word_type
+from hpfl.secrecy.collected_sum import Ballot, CollectedSum
 from hpfl.secrecy.member_trust import Trust
 from hpfl.secrecy.messages import (
     LARGEST_NUMBER,
     MASK,
     SELF,
-    TAG_BYTES,
+    Advert,
     SignedAdvert,
     parcel_bytes,
     read_advert,
     read_revealed,
 )
-from hpfl.secrecy.parcels import check_print
+from hpfl.secrecy.parcels import check_prints
 from hpfl.secrecy.secrecy_errors import SecrecyError, TooFewError
-from hpfl.secrecy.session import Instance, Session
+from hpfl.secrecy.session import Session
 from hpfl.secrecy.unmasking import Revealed, unmask
-from hpfl.secrecy.words import WordArray, checked
-
-
-@dataclass
-class _CollectedSum:
-    """What an edge has of one sum."""
-
-    instance: Instance
-    total: MaskedWords
-    senders: set[int] = field(default_factory=set)
-    survivors: list[int] | None = None
-    votes: dict[int, dict[int, bytes]] = field(default_factory=dict)
-    voters: list[int] | None = None
-    revealed: dict[int, dict[int, bytes]] = field(default_factory=dict)
-    result: WordArray | None = None
+from hpfl.secrecy.words import AnyWords, WordArray
 
 
 class Collector:
@@ -52,13 +35,14 @@ class Collector:
     def __init__(self, session: Session, trust: Trust | None = None) -> None:
         self._session, self._trust = session, trust
         self._adverts: dict[int, bytes] = {}
+        self._read: dict[int, Advert] = {}
         self._names: dict[int, str] = {}
         self._numbers: list[int] = []
         self._parcels: dict[int, dict[int, bytes]] = {}
+        self._inboxes: dict[int, dict[int, bytes]] = {}
         self._members: list[int] = []
-        self._sums = {
-            one.name: _CollectedSum(one, np.zeros(one.length, word_type(one.bits))) for one in session.instances
-        }
+        self._vouched: Ballot | None = None
+        self._sums = {one.name: CollectedSum.of(one) for one in session.instances}
 
     def add_advert(self, number: int, data: bytes) -> None:
         """Round 0: a member's public keys."""
@@ -66,8 +50,9 @@ class Collector:
             raise SecrecyError(f"the advert of member {number} is not due: late, or its second one", [number])
         if len(self._adverts) == self._session.slots:
             raise SecrecyError(f"member {number} is one more than the {self._session.slots} slots of this cell")
-        self._check(number, read_advert(self._session, number, data))
-        self._adverts[number] = data
+        signed = read_advert(self._session, number, data)
+        self._check(number, signed)
+        self._adverts[number], self._read[number] = data, signed.advert
 
     def adverts(self) -> dict[int, bytes]:
         """All adverts, for all of their members; nobody else is in the session from now on."""
@@ -82,9 +67,9 @@ class Collector:
             raise SecrecyError(f"the shares of member {number} are not due", [number])
         if set(shares) != set(self._numbers) - {number}:
             raise SecrecyError(f"the shares of member {number} are not for exactly the others", [number])
+        wanted = parcel_bytes(self._session)
         for parcel in shares.values():
-            if len(parcel) != parcel_bytes(self._session):
-                wanted = parcel_bytes(self._session)
+            if len(parcel) != wanted:
                 raise SecrecyError(f"a parcel of member {number} has {len(parcel)} bytes; wanted {wanted}", [number])
         self._parcels[number] = dict(shares)
 
@@ -99,61 +84,90 @@ class Collector:
         """The parcels for one of the members."""
         if number not in self.members():
             raise SecrecyError(f"member {number} has sent no shares and gets none")
-        return {sender: self._parcels[sender][number] for sender in self._members if sender != number}
+        return dict(self._parcels_for(number))
 
-    def add_masked(self, instance: str, number: int, words: WordArray) -> None:
+    def add_vouches(self, number: int, tags: Mapping[int, bytes]) -> None:
+        """Round 2 goes on: a member's tags on the list of members, for all others."""
+        if self._vouched is None:
+            self._vouched = Ballot("", self.members())
+        self._vouched.add(number, tags)
+
+    def vouchers(self) -> list[int]:
+        """Those who have vouched for the members; where they are fewer than t, every sum takes votes."""
+        if self._vouched is None:
+            return []
+        self._vouched.is_closed = True
+        return sorted(self._vouched.votes)
+
+    def vouches_for(self, number: int) -> dict[int, bytes]:
+        """The tags on the members for one of those who have sent theirs."""
+        if self._vouched is None:
+            raise SecrecyError("nobody has vouched for the members")
+        return self._vouched.of(number)
+
+    def add_masked(self, instance: str, number: int, words: AnyWords) -> None:
         """Round 2: a member's masked words of a sum."""
         one = self._sum(instance)
-        if number not in self._members or one.survivors is not None or number in one.senders:
+        if number not in self._members or one.ballot is not None or number in one.senders:
             raise SecrecyError(f"{instance}: the masked words of member {number} are not due", [number])
-        checked(words, one.instance)
-        one.total += words.astype(one.total.dtype)
-        one.senders.add(number)
+        one.add(number, words)
 
     def survivors(self, instance: str) -> list[int]:
         """Those whose words are summed, for all of them; nobody else's are from now on."""
         one = self._sum(instance)
-        if one.survivors is None:
+        if one.ballot is None:
             self._enough(f"sent masked words of {instance}", len(one.senders))
-            one.survivors = sorted(one.senders)
+            one.ballot = Ballot(f"{instance}: ", sorted(one.senders))
         return list(one.survivors)
+
+    def at_once(self, instance: str) -> list[int]:
+        """Those survivors that reveal without votes, for the list of them stands; nobody where it takes votes."""
+        one, first, survivors = self._sum(instance), self._first, self.survivors(instance)
+        voted = first.ballot.votes.keys() if first is not one and first.ballot is not None else set[int]()
+        ready: Collection[int] = ()
+        if voted and survivors == first.survivors:
+            ready = first.revealed
+        elif survivors == self._members:
+            ready = set(self.vouchers()) - voted
+        if len(ready) < self._session.threshold:
+            return []
+        one.revealers = sorted(ready)
+        return list(one.revealers)
 
     def add_votes(self, instance: str, number: int, tags: Mapping[int, bytes]) -> None:
         """Round 3: a survivor's tags for all other survivors."""
         one = self._sum(instance)
-        if number not in (one.survivors or ()) or one.voters is not None or number in one.votes:
+        if one.ballot is None:
             raise SecrecyError(f"{instance}: the tags of member {number} are not due", [number])
-        if set(tags) != set(one.survivors or ()) - {number} or any(len(tag) != TAG_BYTES for tag in tags.values()):
-            raise SecrecyError(f"{instance}: wanted a tag of member {number} for each other survivor", [number])
-        one.votes[number] = dict(tags)
+        one.ballot.add(number, tags)
 
     def voters(self, instance: str) -> list[int]:
         """Those who have vouched for the survivors; nobody else reveals anything from now on."""
         one = self._sum(instance)
-        if one.voters is None:
-            self._enough(f"vouched for the survivors of {instance}", len(one.votes))
-            one.voters = sorted(one.votes)
-        return list(one.voters)
+        votes = {} if one.ballot is None else one.ballot.votes
+        self._enough(f"vouched for the survivors of {instance}", len(votes))
+        assert one.ballot is not None
+        one.ballot.is_closed, one.revealers = True, sorted(votes)
+        return list(one.revealers)
 
     def votes_for(self, instance: str, number: int) -> dict[int, bytes]:
         """The tags for one of those who have sent theirs."""
-        one, voters = self._sum(instance), self.voters(instance)
-        if number not in voters:
-            raise SecrecyError(f"{instance}: member {number} has vouched for nothing and is told nothing")
-        return {voter: one.votes[voter][number] for voter in voters if voter != number}
+        self.voters(instance)
+        ballot = self._sum(instance).ballot
+        assert ballot is not None
+        return ballot.of(number)
 
     def add_revealed(self, instance: str, number: int, data: bytes) -> None:
-        """Round 4: what a survivor reveals, if each share is the one that it was given."""
+        """Round 4: what a survivor reveals, if each share is the one that it was given; the first t are enough."""
         one = self._sum(instance)
-        if number not in (one.voters or ()) or number in one.revealed or one.result is not None:
+        if number not in one.revealers or number in one.revealed:
             raise SecrecyError(f"{instance}: shares revealed by member {number} are not due", [number])
         kinds = {owner: SELF if owner in one.senders else MASK for owner in self._members}
         shares = read_revealed(number, data, kinds)
         at = 2 * self._session.instances.index(one.instance)
-        for owner, share in shares.items():
-            if owner != number:
-                parcel = self._parcels[owner][number]
-                check_print(self._session, (owner, number), at + kinds[owner], share, parcel)
+        for kind in (SELF, MASK):
+            held = {owner: share for owner, share in shares.items() if kinds[owner] == kind and owner != number}
+            check_prints(self._session, number, at + kind, held, self._parcels_for(number))
         one.revealed[number] = shares
 
     def sum(self, instance: str) -> WordArray:
@@ -162,8 +176,8 @@ class Collector:
         if one.result is None:
             self._enough(f"revealed shares of {instance}", len(one.revealed))
             places = {number: place + 1 for place, number in enumerate(self._numbers)}
-            shares = {places[number]: shares for number, shares in one.revealed.items()}
-            adverts = {number: read_advert(self._session, number, self._adverts[number]).advert for number in places}
+            shares = {places[number]: shares for number, shares in list(one.revealed.items())}
+            adverts = {number: self._read[number] for number in places}
             found = Revealed(self._session, one.instance, adverts, shares)
             one.result = unmask(found, one.total, one.senders, set(self._members) - one.senders)
         return one.result.copy()
@@ -181,5 +195,15 @@ class Collector:
         if found < self._session.threshold:
             raise TooFewError(step, found, self._session.threshold)
 
-    def _sum(self, instance: str) -> _CollectedSum:
+    def _parcels_for(self, number: int) -> Mapping[int, bytes]:
+        if number not in self._inboxes:
+            others = [sender for sender in self._members if sender != number]
+            self._inboxes[number] = {sender: self._parcels[sender][number] for sender in others}
+        return self._inboxes[number]
+
+    @property
+    def _first(self) -> CollectedSum:
+        return self._sums[self._session.instances[0].name]
+
+    def _sum(self, instance: str) -> CollectedSum:
         return self._sums[self._session.instance(instance).name]

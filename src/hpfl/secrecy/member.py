@@ -1,11 +1,11 @@
 """A member of a session, a UE: figure 4 of Bonawitz et al. 2017, with tags instead of signatures on survivors.
 
 A member keeps to it, whatever its edge says: it masks one vector per sum, it vouches for one list of survivors, and
-it reveals of each other member either its share of the self mask's seed or its share of the mask key's, never both.
+it reveals of each other member either its share of the self mask's seed or its share of the mask key's, never both. Of
+a list that stands it reveals at once: of all members, for whom enough have vouched ahead, or of the survivors of the
+session's first sum (docs/secure.md says why that is enough).
 """
 
-import hashlib
-import hmac
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -33,13 +33,13 @@ from hpfl.secrecy.messages import (
     adverts_digest,
     read_advert,
     revealed,
-    vouched_text,
 )
 from hpfl.secrecy.parcels import make_parcels, open_parcel, shares_of
 from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Instance, Session
 from hpfl.secrecy.shamir import new_secret
-from hpfl.secrecy.words import WordArray, checked
+from hpfl.secrecy.vouching import MEMBERS, Vouching
+from hpfl.secrecy.words import AnyWords, checked
 
 
 @dataclass
@@ -50,8 +50,9 @@ class _OwnSum:
     self_seed: int = field(default_factory=new_secret, repr=False)
     mask_seed: int = field(default_factory=new_secret, repr=False)
     mask: MaskedWords | None = field(default=None, repr=False)
-    sent: tuple[bytes, WordArray] | None = field(default=None, repr=False)
+    sent: tuple[MaskedWords, MaskedWords] | None = field(default=None, repr=False)
     survivors: frozenset[int] | None = None
+    ahead: tuple[frozenset[int], bytes] = field(default=(frozenset(), b""), repr=False)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def seeds(self) -> tuple[int, int]:
@@ -77,6 +78,7 @@ class Member:
         self._channels: dict[int, PairKeys] = {}
         self._held: dict[int, list[bytes]] = {}
         self._members: frozenset[int] = frozenset()
+        self._standing: frozenset[int] = frozenset()
 
     @property
     def number(self) -> int:
@@ -123,23 +125,46 @@ class Member:
         self._held |= {sender: found for sender, found in opened.items() if found is not None}
         self._members = members
 
-    def prepare(self, instance: str) -> None:
-        """Make the mask of a sum ahead of time; may run in a thread of its own."""
-        self._mask(self._sum(instance))
+    def vouch(self) -> dict[int, bytes]:
+        """Round 2 goes on: for each other member a tag on the list of members."""
+        if not self._members:
+            raise SecrecyError("this member has received no shares, and vouches for no members")
+        return self._vouching.tags(MEMBERS, self._members, self._members)
 
-    def masked(self, instance: str, words: WordArray) -> WordArray:
+    def believe(self, tags: Mapping[int, bytes]) -> None:
+        """The list of members stands, if the threshold vouches for it: if none leaves, sums are uncovered by it."""
+        if not self._members or not tags.keys() <= self._members - {self.number}:
+            raise SecrecyError("tags on the members came from others, or before the shares")
+        self._vouching.check(MEMBERS, self._members, self._members, tags)
+        self._standing = self._members
+
+    def stands(self, survivors: Collection[int]) -> bool:
+        """Whether a sum of these is uncovered at once, without votes."""
+        return bool(self._standing) and self._standing == frozenset(survivors)
+
+    def prepare(self, instance: str) -> None:
+        """Make what hides a sum, and uncovers it if nobody leaves, ahead of time; may run in a thread of its own."""
+        one = self._sum(instance)
+        self._mask(one)
+        if self._standing:
+            one.ahead = self._standing, self._shares_of(one, self._standing)
+
+    def masked(self, instance: str, words: AnyWords) -> MaskedWords:
         """Round 2: words plus the self mask plus or minus a mask with each other member, modulo `2**bits`."""
         one = self._sum(instance)
         checked(words, one.instance)
-        digest = hashlib.sha256(np.ascontiguousarray(words, dtype="<u8").tobytes()).digest()
+        own = words.astype(word_type(one.instance.bits))
         with one.lock:
             if one.sent is None:
-                total = self._mask(one) + words.astype(word_type(one.instance.bits))
-                one.sent = digest, total.astype(np.uint64) & np.uint64(2**one.instance.bits - 1)
-                one.mask = None
-            elif one.sent[0] != digest:
+                total = self._mask(one)  # is used once, and becomes what is sent
+                total += own
+                if one.instance.bits < 8 * total.itemsize:
+                    total &= total.dtype.type(2**one.instance.bits - 1)
+                total.flags.writeable = False
+                one.sent, one.mask = (own, total), None
+            elif not np.array_equal(one.sent[0], own):
                 raise SecrecyError(f"{instance}: other words were masked already; two would show their difference")
-            return one.sent[1].copy()
+            return one.sent[1]
 
     def vote(self, instance: str, survivors: Collection[int]) -> dict[int, bytes]:
         """Round 3: for each other survivor a tag on the list of survivors, by a key of the two alone."""
@@ -152,8 +177,7 @@ class Member:
         if one.survivors not in (None, told):
             raise SecrecyError(f"{instance}: another list of survivors came before; the edge tells two stories")
         one.survivors = told
-        text = self._text(one, told)
-        return {other: _tag(self._channels[other].vouch, text) for other in told if other != self.number}
+        return self._vouching.tags(instance, self._members, told)
 
     def reveal(self, instance: str, tags: Mapping[int, bytes]) -> bytes:
         """Round 4: shares of survivors' self masks and of the others' mask keys, if the threshold vouches for them."""
@@ -162,13 +186,29 @@ class Member:
             raise SecrecyError(f"{instance}: this member has vouched for no survivors yet")
         if not tags.keys() <= one.survivors - {self.number}:
             raise SecrecyError(f"{instance}: tags came from others than the survivors")
-        text = self._text(one, one.survivors)
-        right = [hmac.compare_digest(_tag(self._channels[other].verify, text), tag) for other, tag in tags.items()]
-        if 1 + sum(right) < self._session.threshold:
-            found = f"{1 + sum(right)} members (with this one) vouch for the survivors it knows"
-            raise SecrecyError(f"{instance}: {found}; wanted {self._session.threshold}: nothing is revealed")
+        self._vouching.check(instance, self._members, one.survivors, tags)
+        if one.instance is self._session.instances[0]:
+            self._standing = one.survivors
+        return self._uncovered(one, one.survivors)
+
+    def reveal_standing(self, instance: str, survivors: Collection[int]) -> bytes:
+        """Round 4 without round 3, where the survivors are the list that stands."""
+        one, told = self._sum(instance), frozenset(survivors)
+        if not self.stands(told) or len(told) < len(survivors):
+            raise SecrecyError(f"{instance}: survivors came whom nobody has vouched for; nothing is revealed")
+        if one.sent is None:
+            raise SecrecyError(f"{instance}: this member has masked no words that were summed, and reveals nothing")
+        if one.survivors not in (None, told):
+            raise SecrecyError(f"{instance}: another list of survivors came before; the edge tells two stories")
+        one.survivors = told
+        return self._uncovered(one, told)
+
+    def _uncovered(self, one: _OwnSum, survivors: frozenset[int]) -> bytes:
+        return one.ahead[1] if one.ahead[0] == survivors else self._shares_of(one, survivors)
+
+    def _shares_of(self, one: _OwnSum, survivors: frozenset[int]) -> bytes:
         at = 2 * self._session.instances.index(one.instance)
-        kinds = {owner: SELF if owner in one.survivors else MASK for owner in self._held}
+        kinds = {owner: SELF if owner in survivors else MASK for owner in self._held}
         return revealed({owner: (kind, self._held[owner][at + kind]) for owner, kind in kinds.items()})
 
     def _signed_advert(self) -> bytes:
@@ -213,15 +253,12 @@ class Member:
         add_masks(total, [*plus, self_mask(digest, name, self.number, one.self_seed)], minus)
         return total
 
-    def _text(self, one: _OwnSum, survivors: Collection[int]) -> bytes:
-        return vouched_text(self._session, one.instance.name, self._adverts_digest, self._members, survivors)
+    @property
+    def _vouching(self) -> Vouching:
+        return Vouching(self._session, self._adverts_digest, self._channels)
 
     def _sum(self, instance: str) -> _OwnSum:
         return self._sums[self._session.instance(instance).name]
-
-
-def _tag(key: bytes, text: bytes) -> bytes:
-    return hmac.digest(key, text, "sha256")
 
 
 def _check_count(session: Session, what: str, of: Collection[int]) -> None:

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from hpfl.secrecy.keys import KEY_BYTES, four
 from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Session, joined
@@ -15,7 +17,7 @@ SELF, MASK = 0, 1
 TAG_BYTES = 32
 LARGEST_NUMBER = 2**32 - 1
 _SEAL_BYTES = 16
-_PRINT_BYTES = 16
+PRINT_BYTES = 16
 _ENTRY_BYTES = 5 + SHARE_BYTES
 _LARGEST_SIGNATURE, _LARGEST_CERTIFICATE = 512, 8192
 
@@ -88,7 +90,7 @@ def vouched_text(
 
 def parcel_bytes(session: Session) -> int:
     """The size of a parcel: prints of its shares, in the clear for the edge, and the shares, sealed for a member."""
-    return 2 * len(session.instances) * (_PRINT_BYTES + SHARE_BYTES) + _SEAL_BYTES
+    return 2 * len(session.instances) * (PRINT_BYTES + SHARE_BYTES) + _SEAL_BYTES
 
 
 def split_parcel(session: Session, sender: int, parcel: bytes) -> tuple[list[bytes], bytes]:
@@ -97,17 +99,19 @@ def split_parcel(session: Session, sender: int, parcel: bytes) -> tuple[list[byt
         wanted = f"wanted {parcel_bytes(session)}"
         raise SecrecyError(f"a parcel of member {sender} has {len(parcel)} bytes; {wanted}", [sender])
     count = 2 * len(session.instances)
-    prints = [parcel[at * _PRINT_BYTES : (at + 1) * _PRINT_BYTES] for at in range(count)]
-    return prints, parcel[count * _PRINT_BYTES :]
+    prints = [parcel[at * PRINT_BYTES : (at + 1) * PRINT_BYTES] for at in range(count)]
+    return prints, parcel[count * PRINT_BYTES :]
 
 
-def share_print(digest: bytes, owner: int, holder: int, place: int, share: bytes) -> bytes:
-    """The print of a share, by which the edge tells who has revealed another than it was given.
+def share_prints(session: Session, holder: int, place: int, shares: Mapping[int, bytes]) -> list[bytes]:
+    """The prints of shares of some owners for a holder, by which the edge tells who reveals others than it was given.
 
     `place` is 2 * (the place of its sum) + (its kind). A share is uniform for who has fewer than t: a hash hides it.
     """
-    numbers = owner.to_bytes(4, "little") + holder.to_bytes(4, "little") + bytes([place])
-    return hashlib.sha256(b"hpfl secrecy share 1" + digest + numbers + share).digest()[:_PRINT_BYTES]
+    head, tail, sha256 = b"hpfl secrecy share 1" + session.digest, four(holder) + bytes([place]), hashlib.sha256
+    return [
+        sha256(b"".join((head, four(owner), tail, share))).digest()[:PRINT_BYTES] for owner, share in shares.items()
+    ]
 
 
 def revealed(shares: Mapping[int, tuple[int, bytes]]) -> bytes:
@@ -119,16 +123,27 @@ def read_revealed(number: int, data: bytes, kinds: Mapping[int, int]) -> dict[in
     """Shares that a member has revealed, of the owners and kinds that are due; some may be missing."""
     if len(data) % _ENTRY_BYTES or len(data) > _ENTRY_BYTES * len(kinds):
         raise SecrecyError(f"{len(data)} bytes of shares came from member {number}", [number])
-    found: dict[int, bytes] = {}
-    last = -1
-    for at in range(0, len(data), _ENTRY_BYTES):
-        owner, kind = int.from_bytes(data[at : at + 4], "little"), data[at + 4]
-        if owner <= last or kinds.get(owner) != kind:
+    entries = np.frombuffer(data, np.uint8).reshape(-1, _ENTRY_BYTES)
+    heads = [four(owner) + bytes([kind]) for owner, kind in sorted(kinds.items())]
+    if entries[:, :5].tobytes() == b"".join(heads):
+        owners = sorted(kinds)
+    else:
+        owners = _owners(number, entries[:, :5].tobytes(), kinds)
+    for place in np.flatnonzero(entries[:, -1] >= FIELD >> 248).tolist():
+        if int.from_bytes(entries[place, 5:].tobytes(), "little") >= FIELD:
+            raise SecrecyError(f"member {number} has revealed a share of {owners[place]} beyond the field", [number])
+    starts = range(5, len(data), _ENTRY_BYTES)
+    return {owner: data[at : at + SHARE_BYTES] for owner, at in zip(owners, starts, strict=True)}
+
+
+def _owners(number: int, heads: bytes, kinds: Mapping[int, int]) -> list[int]:
+    """Owners of the shares that a member has revealed, ascending, of the kinds that are due."""
+    found: list[int] = []
+    for at in range(0, len(heads), 5):
+        owner = int.from_bytes(heads[at : at + 4], "little")
+        if owner <= (found[-1] if found else -1) or kinds.get(owner) != heads[at + 4]:
             raise SecrecyError(f"member {number} has revealed a share of {owner} that is not due", [number])
-        share = data[at + 5 : at + _ENTRY_BYTES]
-        if int.from_bytes(share, "little") >= FIELD:
-            raise SecrecyError(f"member {number} has revealed a share of {owner} beyond the field", [number])
-        found[owner], last = share, owner
+        found.append(owner)
     return found
 
 

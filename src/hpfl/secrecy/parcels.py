@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from hpfl.secrecy.keys import PairKeys, opened, sealed, secret_bytes
-from hpfl.secrecy.messages import share_print, split_parcel
+from hpfl.secrecy.messages import PRINT_BYTES, share_prints, split_parcel
 from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Session
 from hpfl.secrecy.shamir import FIELD, SHARE_BYTES, shared
@@ -40,12 +40,19 @@ def open_parcel(
     return given if _prints(session, *ends, given) == prints else None
 
 
-def check_print(session: Session, ends: tuple[int, int], place: int, share: bytes, parcel: bytes) -> None:
-    """Refuse a share that a holder reveals if it is not the one its owner has printed on the parcel for it."""
-    prints, _ = split_parcel(session, ends[0], parcel)
-    if share_print(session.digest, *ends, place, share) != prints[place]:
-        raise SecrecyError(f"member {ends[1]} has revealed another share of {ends[0]} than it was given", [ends[1]])
+def check_prints(
+    session: Session, holder: int, place: int, shares: Mapping[int, bytes], parcels: Mapping[int, bytes]
+) -> None:
+    """Refuse shares that a holder reveals if they are not those that their owners have printed on parcels for it.
+
+    They are of secrets at one place of a parcel.
+    """
+    at = slice(place * PRINT_BYTES, (place + 1) * PRINT_BYTES)
+    found = share_prints(session, holder, place, shares)
+    for owner, print_of in zip(shares, found, strict=True):
+        if print_of != parcels[owner][at]:
+            raise SecrecyError(f"member {holder} has revealed another share of {owner} than it was given", [holder])
 
 
 def _prints(session: Session, owner: int, holder: int, given: list[bytes]) -> list[bytes]:
-    return [share_print(session.digest, owner, holder, place, share) for place, share in enumerate(given)]
+    return [share_prints(session, holder, place, {owner: share})[0] for place, share in enumerate(given)]

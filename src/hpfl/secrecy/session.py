@@ -4,10 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
+from hpfl.quorums import LARGEST_CELL, quorum_of
 from hpfl.secrecy.secrecy_errors import SecrecyError
-
-LARGEST_CELL = 1024
-"""Members are all one another's neighbours, which costs each of them as many agreements and masks (docs/secure.md)."""
 
 _LARGEST_CONTEXT_BYTES = 4096
 _LARGEST_LENGTH = 2**31
@@ -55,8 +53,8 @@ class Session:
 
     @property
     def threshold(self) -> int:
-        """t = floor(2 N / 3) + 1: 2 t > N + (colluding members) for fewer than N / 3 of them (Bonawitz, Thm 6.5)."""
-        return 2 * self.slots // 3 + 1
+        """How many must take each step."""
+        return quorum_of(self.slots)
 
     @cached_property
     def digest(self) -> bytes:

@@ -4,6 +4,7 @@
 second for 67 shares); those who answer are the same for all secrets of a session, so here they are computed once.
 """
 
+import math
 import secrets
 from collections.abc import Sequence
 
@@ -29,14 +30,10 @@ def coefficients(points: Sequence[int]) -> list[int]:
     """Lagrange's coefficients at 0: the secret is sum_i coefficient_i * share_i, for shares at these points."""
     if len(set(points)) < len(points) or not all(0 < point < FIELD for point in points):
         raise ValueError("points must be different and lie in the field, beyond 0")
-    found = []
+    whole, found = math.prod(points), []
     for one in points:
-        above = below = 1
-        for other in points:
-            if other != one:
-                above = above * other % FIELD
-                below = below * (other - one) % FIELD
-        found.append(above * pow(below, -1, FIELD) % FIELD)
+        below = math.prod([other - one for other in points if other != one])
+        found.append(whole // one * pow(below, -1, FIELD) % FIELD)
     return found
 
 

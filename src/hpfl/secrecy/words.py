@@ -9,6 +9,10 @@ from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Instance
 
 WordArray = NDArray[np.uint64]
+AnyWords = NDArray[np.unsignedinteger[Any]]
+"""Words of any unsigned type that has room for them."""
+
+_WHOLE = {8 * size: np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
 
 
 def checked(words: NDArray[Any], instance: Instance) -> None:
@@ -24,19 +28,23 @@ def packed(words: NDArray[Any], bits: int) -> bytes:
     """Words of `bits` bits each as bytes, lowest bit first; the last byte is filled with zeros."""
     if not 1 <= bits <= 64:
         raise SecrecyError(f"words of {bits} bits were asked for; wanted 1 to 64")
+    if bits in _WHOLE:
+        return words.astype(_WHOLE[bits], copy=False).tobytes()
     octets = np.ascontiguousarray(words, dtype="<u8").view(np.uint8).reshape(-1, 8)
     if bits % 8 == 0:
         return octets[:, : bits // 8].tobytes()
     return np.packbits(np.unpackbits(octets, axis=1, count=bits, bitorder="little"), bitorder="little").tobytes()
 
 
-def unpacked(data: bytes, length: int, bits: int) -> WordArray:
-    """The words that `packed` made; refused if there are more or fewer bytes, or bits set behind the last word."""
+def unpacked(data: bytes, length: int, bits: int) -> AnyWords:
+    """The words that `packed` made, perhaps read-only; refused if bytes are missing, or are left over."""
     if not 1 <= bits <= 64 or length < 0:
         raise SecrecyError(f"{length} words of {bits} bits were asked for; wanted 1 to 64 bits")
     wanted = packed_bytes(length, bits)
     if len(data) != wanted:
         raise SecrecyError(f"{len(data)} bytes came; {length} words of {bits} bits are {wanted}")
+    if bits in _WHOLE:
+        return np.frombuffer(data, _WHOLE[bits])
     octets = np.zeros((length, 8), np.uint8)
     raw = np.frombuffer(data, np.uint8)
     if bits % 8 == 0:

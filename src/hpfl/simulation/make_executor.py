@@ -20,7 +20,6 @@ from hpfl.assembly import (
 from hpfl.cell_sums import cell_sum_of, sketch_sum_of
 from hpfl.config import ConfigError, Experiment
 from hpfl.config.life import LifeConfig
-from hpfl.config.secure import least_members
 from hpfl.downlinks import broadcasting
 from hpfl.learning import Computes
 from hpfl.learning.sending import Sending
@@ -31,6 +30,7 @@ from hpfl.network.radio import Recorder
 from hpfl.network.sampling import Sampling
 from hpfl.network.topology import Fleet
 from hpfl.private_runs import cell_privacy, check_whole_numbers
+from hpfl.quorums import quorum_of
 from hpfl.rng import Streams
 from hpfl.simulation.hostility import Hostility
 from hpfl.simulation.learners import Learners
@@ -124,7 +124,7 @@ def needs_of(config: Experiment, fleet: Fleet, newcomers: BoolArray | None) -> I
     if not config.secure.on:
         return None
     training = fleet.edge_of_ue if newcomers is None else fleet.edge_of_ue[~newcomers]
-    return least_members(np.bincount(training, minlength=fleet.num_edges))
+    return quorum_of(np.bincount(training, minlength=fleet.num_edges))
 
 
 def newcomers_of(config: Experiment, fleet: Fleet) -> BoolArray | None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from hpfl.kept_memory import keep_freed_memory
 from hpfl.lazy import begin_importing, end_importing
 
 PACE_S = 0.1
@@ -57,6 +58,7 @@ def _play_all(jobs: Jobs, stop: threading.Event, answers: TextIO) -> None:
 
     end_importing()
     torch.set_num_threads(1)
+    keep_freed_memory()
 
     def say(**what: Any) -> None:
         print(json.dumps(what), file=answers)

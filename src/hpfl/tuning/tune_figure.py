@@ -1,5 +1,6 @@
 """The figure of a search: the best so far by trial, values against each key, and which keys matter."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
+MOST_DECADES = 1.5
 MOST_SLICES = 6
 """Keys that have a panel, the first of the space."""
 
@@ -81,7 +83,7 @@ def _slice(axes: "Axes", plan: TunePlan, searches: Sequence[Search], key: str) -
     elif found.log:
         axes.set_xscale("log")
         axes.set_xlim(found.low * 0.9, found.high * 1.1)
-        _plain_marks(axes.xaxis)
+        _plain_marks(axes.xaxis, decades=math.log10(found.high / found.low) * (len(plan.space) > 1))
     _value_axis(axes, plan)
     axes.set_xlabel(key)
 
@@ -98,7 +100,7 @@ def _importance(axes: "Axes", plan: TunePlan, searches: Sequence[Search]) -> Non
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")
     axes.set_xlim(0, 100)
-    axes.set_xlabel("share of what sets good trials apart (%)")
+    axes.set_xlabel("importance (%)")
 
 
 def _value_axis(axes: "Axes", plan: TunePlan) -> None:
@@ -110,11 +112,11 @@ def _value_axis(axes: "Axes", plan: TunePlan) -> None:
         axes.axhline(plan.objective.limit, color=style.MUTED, linewidth=0.7, linestyle=":")
 
 
-def _plain_marks(axis: "Axis") -> None:
-    """Marks of a logarithmic axis at 1, 2 and 5, as plain numbers."""
+def _plain_marks(axis: "Axis", *, decades: float = 0.0) -> None:
+    """Marks of a logarithmic axis as plain numbers: at 1, 2 and 5, or at 1 alone where there are many decades."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < MOST_DECADES else (1.0,)))
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -102,7 +102,9 @@ def table_note(plan: TunePlan) -> str:
     objective = plan.objective
     kind = "Geometric means" if objective.geometric else "Means"
     where = (
-        f"{len(plan.fresh)} fresh seeds, which chose nothing" if plan.fresh else "the seeds that trials were chosen by"
+        f"{len(plan.fresh)} fresh seed{'s' * (len(plan.fresh) > 1)}, which chose nothing"
+        if plan.fresh
+        else "the seeds that trials were chosen by"
     )
     words = [f"{kind} over {where}, with 95 % intervals (Student's t)."]
     if objective.target is not None:
@@ -136,7 +138,7 @@ def verdict(plan: TunePlan, searches: Sequence[Search]) -> str:
 
 def _open(one: RunsBySeed, other: RunsBySeed) -> bool:
     """Whether the interval of the ratio does not say which is more."""
-    found = _ratio(one, other)
+    found = _counted_ratio(one, other)
     return found.ends is None or found.ends[0] <= 1 <= found.ends[1]
 
 
@@ -192,7 +194,13 @@ def _mean(objective: TuneObjective, runs: RunsBySeed) -> TableCell:
 
 
 def _ratio(one: RunsBySeed, other: RunsBySeed) -> TableCell:
-    """How many times more the other is, by seed; limits are counted as they stand."""
+    """How many times more the other is, by seed; no ratio is of runs that never arrived."""
+    if any(run.value is None for runs in (one, other) for run in runs.values()):
+        return TableCell(words=UNKNOWN)
+    return _counted_ratio(one, other)
+
+
+def _counted_ratio(one: RunsBySeed, other: RunsBySeed) -> TableCell:
     before: dict[Hashable, float | None] = {seed: run.counted for seed, run in one.items()}
     after: dict[Hashable, float | None] = {seed: run.counted for seed, run in other.items()}
     found = paired_ratio(before, after)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpfl.learning.batches import Batch, Samples, weighed_rows
-from hpfl.learning.chain.calculus import Chain, ChainCalculus, Direction, Point, Tape
+from hpfl.learning.chain.chain_calculus import Chain, ChainCalculus, Direction, Point, Tape
 from hpfl.learning.chain.convolution import Convolution, Recent
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.free import Flatten
@@ -23,7 +23,7 @@ from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import OBJECTIVES, LocalTraining, MetaGradient, adapted
 from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal, Rehearsed
-from hpfl.learning.shared import Table
+from hpfl.learning.shared import ProductTable
 from hpfl.learning.task import Task
 
 _CACHED_BYTES = 1_500_000  # of a layer's outputs in a chunk: what a core's own cache holds
@@ -100,10 +100,10 @@ class ChainEngine:
             torch.bmm(rows, rows.mT, out=into)
         return product.add_(1) if self.gram_bias else product
 
-    def table(self, samples: Samples) -> Table:
+    def table(self, samples: Samples) -> ProductTable:
         """What the first dense layer makes of inputs [N, ...] that many UEs share."""
         rows = self.chain.entering(samples.as_numbers(samples.inputs).unsqueeze(0))[0]
-        return Table.of(rows, samples.shards.first, samples.shards.every_row(), bias=bool(self.gram_bias))
+        return ProductTable.of(rows, samples.shards.first, samples.shards.every_row(), bias=bool(self.gram_bias))
 
     def table_bytes(self, samples: Samples) -> int:
         """Bytes of their table."""
@@ -116,7 +116,7 @@ class ChainEngine:
         """Whether inputs enter a dense first layer as they are, so that a table of them can be made."""
         return self.gram_bias is not None and all(isinstance(free, Flatten) for free in self.chain.first)
 
-    def look_up(self, start: Tensor, table: Table) -> None:
+    def look_up(self, start: Tensor, table: ProductTable) -> None:
         """Compute what the table knows at a start that all UEs share, before anybody needs it."""
         if start.ndim == 1:
             first = self._weights(start)[0]

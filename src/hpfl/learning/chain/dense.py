@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hpfl.learning.chain.delta import Delta, Term
 from hpfl.learning.chain.weighted import Grams, Weights, formed
-from hpfl.learning.shared import Rows, SharedRows, as_tensor
+from hpfl.learning.shared import LayerRows, SharedRows, as_tensor
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Dense:
     has_bias: bool
     grams: Grams | None = None  # of a first layer, whose rows are inputs and stay the same
 
-    def forward(self, rows: Rows, weights: Weights, *, bias: bool = True) -> Tensor:
+    def forward(self, rows: LayerRows, weights: Weights, *, bias: bool = True) -> Tensor:
         """Outputs at the base weights."""
         own = weights.bias if bias else None
         if weights.per_ue:
@@ -33,7 +33,7 @@ class Dense:
         """Errors at the inputs through the base weights."""
         return errors @ weights.weight
 
-    def moved(self, rows: Rows, weights: Weights, delta: Delta, *, bias: bool = True) -> Tensor:
+    def moved(self, rows: LayerRows, weights: Weights, delta: Delta, *, bias: bool = True) -> Tensor:
         """Outputs at base weights plus delta."""
         if self._by_rows(rows, delta, reverse=False) or not bias:
             return self.along(rows, delta, self.forward(rows, weights, bias=bias), bias=bias)
@@ -41,7 +41,7 @@ class Dense:
         both = None if weights.bias is None or own is None else weights.bias + own
         return _per_ue(as_tensor(rows), weights.weight + weight, both)
 
-    def along(self, rows: Rows, delta: Delta, onto: Tensor | None, *, bias: bool = True) -> Tensor:
+    def along(self, rows: LayerRows, delta: Delta, onto: Tensor | None, *, bias: bool = True) -> Tensor:
         """`onto` plus outputs by the delta alone."""
         if not self._by_rows(rows, delta, reverse=False):
             weight, own = formed(self, delta)
@@ -85,7 +85,7 @@ class Dense:
         known = [product for product in found if product is not None]
         return known if len(known) == len(found) else []
 
-    def _gram(self, rows: Rows, term: Term, *, with_bias: bool) -> Tensor:
+    def _gram(self, rows: LayerRows, term: Term, *, with_bias: bool) -> Tensor:
         """Inner products of rows with a term's rows, plus 1 where the bias takes part."""
         known = None if self.grams is None else self.grams.find(rows, term.left)
         if known is not None:
@@ -97,7 +97,7 @@ class Dense:
             self.grams.known[id(rows), id(term.left)] = product
         return product
 
-    def _by_rows(self, rows: Rows, delta: Delta, *, reverse: bool) -> bool:
+    def _by_rows(self, rows: LayerRows, delta: Delta, *, reverse: bool) -> bool:
         """Whether products of rows cost less than formed weights, counted in multiplications per row."""
         if delta.weight is not None or not delta.terms:
             return False

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  torch's own abbreviation
 from torch import fx, nn
 
-from hpfl.learning.chain.calculus import Chain
+from hpfl.learning.chain.chain_calculus import Chain
 from hpfl.learning.chain.convolution import Convolution, Geometry
 from hpfl.learning.chain.dense import Dense
 from hpfl.learning.chain.free import AvgPool, Elementwise, Flatten, Free, MaxPool, Relu, Tanh

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from hpfl.learning.chain.delta import Delta, Term
-from hpfl.learning.deferred import Part
+from hpfl.learning.deferred import DeferredPart
 from hpfl.learning.engine import Sums
 from hpfl.learning.shared import SharedRows, as_tensor
 
@@ -117,7 +117,7 @@ def _add_term(layer: Weighted, term: Term, slots: Slots, sums: Sums) -> None:
     right = term.right * (sums.shares * term.scale).view(-1, *[1] * (term.right.ndim - 1))
     if sums.deferred is not None and isinstance(term.left, SharedRows):
         runs = tuple((sums.first + group, first, end) for group, first, end in sums.runs)
-        sums.deferred.add(slots.weight, Part(term.left, right, runs))
+        sums.deferred.add(slots.weight, DeferredPart(term.left, right, runs))
     else:
         left = as_tensor(term.left)
         for group, first, end in sums.runs:

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from hpfl.learning.faults import LearningError
 
+_ROWS = 4
+
 
 @dataclass(frozen=True)
 class Levels:
@@ -47,7 +49,11 @@ class Levels:
         return numbers
 
     def variance(self, numbers: Tensor) -> Tensor:
-        """`E |decoded - numbers|^2` of each row, [u] in float64."""
+        """`E |decoded - numbers|^2` of each row, [u] in float64; on a CPU few rows at a time, which fit its caches."""
+        parts = (numbers,) if numbers.is_cuda else torch.split(numbers, _ROWS)
+        return torch.cat([self._variance(own) for own in parts])
+
+    def _variance(self, numbers: Tensor) -> Tensor:
         scale, _, part = self._parted(numbers)
         spread = part.mul_(1 - part)
         sums = torch.cat([piece.sum(2, dtype=torch.float64) for piece in self._pieces(spread)], 1)

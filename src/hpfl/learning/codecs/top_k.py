@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,13 +66,21 @@ def _threshold(sizes: Tensor, k: int) -> Tensor:
 
 def largest(sizes: Tensor, k: int) -> Tensor:
     """Places [u, k], in order, of the `k` largest of each row; of equal ones the first, on every device."""
-    least = torch.topk(sizes, k, dim=1, sorted=False).values.amin(1, keepdim=True)
+    least = _least_of_largest(sizes, k)
     chosen = sizes >= least
     if int(chosen.sum()) > k * len(sizes):
         above, equal = sizes > least, sizes == least
         room = k - above.sum(1, keepdim=True)
         chosen = above | (equal & (equal.cumsum(1) <= room))
     return chosen.nonzero()[:, 1].view(len(sizes), k)
+
+
+def _least_of_largest(sizes: Tensor, k: int) -> Tensor:
+    """The `k`-th largest of each row, [u, 1]; on a CPU NumPy finds it several times faster."""
+    if sizes.is_cuda or sizes.dtype not in (torch.float32, torch.float64):
+        return torch.topk(sizes, k, dim=1, sorted=False).values.amin(1, keepdim=True)
+    place = sizes.shape[1] - k
+    return torch.from_numpy(np.partition(sizes.numpy(), place, axis=1)[:, place : place + 1].copy())
 
 
 @UPLINKS.register("top-k", options="hpfl.learning.codecs.codec_options:SparseOptions", codec=True)

@@ -132,15 +132,16 @@ class CellSum:
         own = updates if self.places is None else updates[:, self.places]
         if own.shape[1] != self.length:
             raise LearningError(f"an update to be masked has {own.shape[1]} numbers; wanted {self.length}")
-        if not bool(torch.isfinite(own).all()):
+        peak = own.abs().amax(1, keepdim=True).to(torch.float64)
+        if not bool(torch.isfinite(peak).all()):
             raise NonFiniteUpdateError(
                 "an update to be masked is not finite; lower learning.inner_lr or learning.outer_lr"
             )
         if self.sparse is not None and agreed.seeds is not None:
             own = own.gather(1, self.sparse.places_of(agreed.seeds, self.length))
-        peak = own.abs().amax(1, keepdim=True).to(torch.float64)
+            peak = own.abs().amax(1, keepdim=True).to(torch.float64)
         fit = (self.largest / peak).clamp_(max=1.0)
-        numbers = own.to(torch.float64) * fit
+        numbers = own.to(torch.float64, copy=True).mul_(fit)
         scale = self._scale(agreed, len(own), own.device)
         found = levels(numbers, self._spread(scale), self.count, draws.of(LEVELS).uniform32(own.shape[1]))
         if self.bucket:

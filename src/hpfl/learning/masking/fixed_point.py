@@ -40,7 +40,7 @@ def levels(numbers: Tensor, scale: Tensor, count: int, uniform: Tensor) -> Tenso
     half = (count - 1) / 2
     steps = (numbers.to(torch.float64) * (half / scale.to(torch.float64))).clamp_(-half, half).add_(half)
     low = steps.floor()
-    return (low + (uniform < steps.sub_(low))).to(torch.int64)
+    return low.to(torch.int64).add_(uniform < steps.sub_(low))
 
 
 def mean(total: Tensor, weight: Tensor, scale: Tensor, count: int) -> Tensor:

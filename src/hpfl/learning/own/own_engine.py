@@ -35,7 +35,7 @@ class OwnEngine(GeneralEngine):
 
     network: OwnNetwork | None = None
     stages: Stages | None = field(default=None, compare=False)
-    side_by_side: ClassVar[bool] = True  # a GPU has one chunk
+    side_by_side: ClassVar[bool] = True  # on a CPU
 
     @staticmethod
     def read(task: Task, training: LocalTraining, samples: Samples, method: Method | None) -> "OwnEngine | None":
