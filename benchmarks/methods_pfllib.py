@@ -262,6 +262,7 @@ def speeds(folder: Path, name: str, data: Split, arguments: argparse.Namespace) 
         found = ours(name, data, method, arguments.device, 0)
         if arguments.eager:
             object.__setattr__(found.cohort.engine, "stages", None)
+            found.cohort.chunk = UES
         first, own = timed(found, arguments.repeat, arguments.device)
         del found
         run = {"device": arguments.device, "rounds": 2, "every": 10**6, "seed": 0}

@@ -29,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
-from hpfl.freed_memory import keep_freed_memory
 
 import hpfl
 from hpfl.config import with_overrides
 from hpfl.experiment import Hooks, run_experiment
+from hpfl.kept_memory import keep_freed_memory
 from hpfl.learning import Cohort, LocalTraining, make_task
 from hpfl.rng import Streams
 
@@ -263,7 +263,7 @@ def workers(_: Path | None) -> Iterator[Row]:
     """`massive` on 8 workers of 2 threads against one of 2."""
     if CORES < 16 or not RAY:
         raise Left(f"{CORES} cores, {'Ray' if RAY else 'no Ray'}; wanted 16 and Ray")
-    over, found = [f"training.rounds={ROUNDS}", "evaluation.every=1000"], {}
+    over, found = ["training.rounds=5", "evaluation.every=1000", "learning.block_ues=15625"], {}  # 64 blocks
     for count in (1, 8):
         run = apart("massive", over, engine={"workers": count, "cpus_per_worker": 2})
         found[count] = run

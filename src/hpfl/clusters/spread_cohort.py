@@ -180,7 +180,8 @@ def _joined(request: Request, places: Mapping[int, IntArray], answers: Mapping[i
     for worker in sorted(answers):
         answer, at = answers[worker], torch.from_numpy(places[worker])
         for first, rows in answer.sums:
-            total[first : first + len(rows)] += tensor(rows)
+            there = total[first : first + len(rows)].numpy()
+            np.add(there, rows, out=there)  # rows stay where they have arrived
         losses[:, at] = tensor(answer.losses)
         kept.write(places[worker], Kept(**{name: tensor(rows) for name, rows in answer.rows.items()}))
         both = (whole.per_ue, answer.per_ue), (whole.variance, answer.variance), (whole.squared, answer.squared)

@@ -86,7 +86,7 @@ class Kept:
         """Put rows in place of those of some UEs."""
         for own, new in zip(self._all, rows._all, strict=True):
             if own is not None and new is not None:
-                own[torch.from_numpy(at).to(own.device)] = new.to(own)
+                own[_place(at, own)] = new.to(own)
 
     def unwritten(self) -> "Kept":
         """Room for as many rows."""
@@ -95,3 +95,10 @@ class Kept:
     @property
     def _all(self) -> tuple[Tensor | None, ...]:
         return self.method, self.uplink, self.codec
+
+
+def _place(at: IntArray, own: Tensor) -> slice | Tensor:
+    """Rows that lie side by side are not copied."""
+    if len(at) and int(at[-1]) - int(at[0]) == len(at) - 1 and bool(np.all(np.diff(at) == 1)):
+        return slice(int(at[0]), int(at[-1]) + 1)
+    return torch.from_numpy(at).to(own.device)

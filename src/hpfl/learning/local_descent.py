@@ -9,8 +9,8 @@ from torch import Tensor
 
 from hpfl.learning.method import UeCalculus
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.own.calculus import together, walked
 from hpfl.learning.own.chunk import Pace
+from hpfl.learning.own.own_calculus import together, walked
 from hpfl.learning.task import ParameterSpec
 
 

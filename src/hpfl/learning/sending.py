@@ -32,6 +32,7 @@ class Sending:
     uplink: Uplink
     places: Tensor | None  # [n]: the parameters that travel; None: all
     codings: tuple[Uplink, ...] = ()
+    staying: tuple[slice, ...] = ()  # where those lie that do not
 
     @staticmethod
     def of(
@@ -52,7 +53,8 @@ class Sending:
                 f"of the parameters {', '.join(spec.names)} the method lets none travel; wanted at least one to send"
             )
         places = None if travels is None else travels.nonzero()[:, 0].to(device)
-        return Sending(spec, method, uplink, places, codings)
+        staying = () if travels is None else _stretches(~travels)
+        return Sending(spec, method, uplink, places, codings, staying)
 
     @property
     def is_plain(self) -> bool:
@@ -131,6 +133,10 @@ class Sending:
 
     def _arrived(self, directions: Tensor, kept: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor | None]:
         """What arrives of directions [u, P]: 0 where nothing travels; and what the uplink keeps."""
+        if self.places is not None and self.uplink.is_identity:
+            for stretch in self.staying:  # a fraction of the work of moving the others
+                directions[:, stretch].zero_()
+            return directions, kept
         own = directions if self.places is None else directions[:, self.places]
         if not self.uplink.is_identity:
             own, left = self.uplink.send(own, own[:, :0] if kept is None else kept, draws)
@@ -145,6 +151,12 @@ class Sending:
         if first.shape != (wanted,):
             raise LearningError(f"a UE that begins keeps numbers of shape {tuple(first.shape)}; wanted ({wanted},)")
         return first.to(params)
+
+
+def _stretches(marked: Tensor) -> tuple[slice, ...]:
+    """Where the marked numbers of a vector lie side by side."""
+    edges = torch.nn.functional.pad(marked.int(), (1, 1)).diff().nonzero()[:, 0].tolist()
+    return tuple(slice(first, end) for first, end in zip(edges[::2], edges[1::2], strict=True))
 
 
 def _refuse_shape(name: str, rows: Tensor | None, wanted: tuple[int, int]) -> None:

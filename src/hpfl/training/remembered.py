@@ -49,7 +49,9 @@ class Remembered:
         return Kept.of(**rows).read(ues)
 
     def of_edges(self, edges: IntArray, *, again: bool = False) -> list[RuleState]:
-        """The states of some edges' rules, empty where there is none."""
+        """The states of some edges' rules, empty where there is none; no states where no rule remembers anything."""
+        if not self.rules:
+            return []
         known = self.rules.get(BEFORE if again else NOW, {})
         return [known.get(str(edge), {}) for edge in edges.tolist()]
 
@@ -82,7 +84,8 @@ class Remembered:
             return Remembered(self.rows, {NOW: now})
         earlier = self.rules.get(BEFORE, {})
         if not again:
-            earlier = {**earlier, **dict(zip(names, self.of_edges(edges), strict=True))}
+            own = self.of_edges(edges) or [{} for _ in names]
+            earlier = {**earlier, **dict(zip(names, own, strict=True))}
         return Remembered(self.rows, {NOW: now, BEFORE: earlier})
 
 

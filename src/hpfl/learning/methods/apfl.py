@@ -16,7 +16,7 @@ from torch import Tensor
 from hpfl.learning.local_descent import direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
-from hpfl.learning.own.calculus import mixture, paired
+from hpfl.learning.own.own_calculus import mixture, paired
 from hpfl.learning.own.pairs import Mixing
 from hpfl.learning.task import ParameterSpec
 

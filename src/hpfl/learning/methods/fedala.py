@@ -18,9 +18,9 @@ from hpfl.learning.heads import in_head
 from hpfl.learning.local_descent import Descent, Moves, direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus, with_entries
 from hpfl.learning.objective import LocalTraining, Role
-from hpfl.learning.own.calculus import learnt as learnt_weights
-from hpfl.learning.own.calculus import together
 from hpfl.learning.own.mixing import Learning
+from hpfl.learning.own.own_calculus import learnt as learnt_weights
+from hpfl.learning.own.own_calculus import together
 from hpfl.learning.task import ParameterSpec
 
 

@@ -17,7 +17,7 @@ from hpfl.learning.local_descent import direction
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.own_model import OwnModel
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.own.calculus import envelope, paired
+from hpfl.learning.own.own_calculus import envelope, paired
 from hpfl.learning.own.pairs import Envelope
 
 

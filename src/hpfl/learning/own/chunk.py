@@ -101,14 +101,18 @@ class OwnChunk:
 
     def _towards(self, pace: Pace, centre: Tensor | None, drift: Tensor | None) -> Params | None:
         """`spring centre - drift` of the parameters that move; None: nothing."""
-        if (centre is None or not pace.spring) and drift is None:
-            return None
-        if centre is None or not pace.spring:
-            assert drift is not None
-            towards = -drift
-        else:
-            towards = pace.spring * centre if drift is None else torch.sub(pace.spring * centre, drift)
-        return {name: own for name, own in self.parts(towards).items() if name in pace.moving}
+        found: Params = {}
+        if centre is not None and pace.spring:
+            found = {name: _once(own, pace.spring) for name, own in self._views(centre).items() if name in pace.moving}
+        if drift is not None:
+            less = {name: own for name, own in self._views(drift).items() if name in pace.moving}
+            found = {name: found[name] - own if name in found else own.neg() for name, own in less.items()}
+        return found or None
+
+
+def _once(own: Tensor, scale: float) -> Tensor:
+    """`scale own`, once for all UEs where it is the same for all."""
+    return (own[:1] * scale).expand_as(own) if own.stride(0) == 0 else own * scale
 
 
 def stack_of(steps: Sequence[Any]) -> Stack:

@@ -18,15 +18,15 @@ from hpfl.learning.local_descent import Descent, direction
 from hpfl.learning.method import Method, descended
 from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.own.calculus import OwnCalculus, said
 from hpfl.learning.own.chunk import OwnChunk, stack_of
 from hpfl.learning.own.network import OwnNetwork
+from hpfl.learning.own.own_calculus import OwnCalculus, ahead, paired, said
 from hpfl.learning.own.stage import Stages
 from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal
 from hpfl.learning.task import Task
 
-_CACHED_BYTES = 5_000_000  # of a chunk's weights: what cores' own caches hold
+_CACHED_BYTES = 8_000_000  # of a chunk's weights: few enough for shared caches, enough to pay for the calls
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,10 @@ class OwnEngine(GeneralEngine):
         return found
 
     def _objective(self, steps: Sequence[OwnCalculus], params: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+        rates = self.training.inner_lr, self.training.outer_lr
+        if self.training.adapts and self.training.inner_steps == 1 and paired(steps):
+            end, before, after = ahead(rates, steps, params)
+            return direction(params, end, self.training), rows, before, after
         if self.training.adapts:
             total, _, losses = descended(steps, params, self.training)
             return total, rows, *losses

@@ -77,6 +77,27 @@ def enveloped(chunk: OwnChunk, how: Envelope, numbers: Sequence[int], start: Ten
     return chunk.whole(theta, start), chunk.whole(near, start), first
 
 
+def looked_ahead(
+    chunk: OwnChunk, rates: tuple[float, float], numbers: Sequence[int], start: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`w <- w - outer grad f(w - inner grad f(w))`: where it ends [u, P], the first losses at `w` and after it."""
+    (inner, outer), point = rates, chunk.walking(start)
+    ahead = {name: torch.empty_like(own) for name, own in point.items()}
+    names, first = chunk.network.names, list[Tensor]()
+    for number in numbers:
+        count = chunk.active(number)
+        if not count:
+            continue
+        own, adapted = _first(point, count), _first(ahead, count)
+        for name in names:
+            adapted[name].copy_(own[name])
+        support, query = (first_ues(chunk.batch(number, role), count) for role in ("support", "query"))
+        loss = chunk.network.gradient(own, support, Into(adapted, names, beta=1.0, alpha=-inner))
+        after = chunk.network.gradient(adapted, query, Into(own, names, beta=1.0, alpha=-outer))
+        first = first or [loss, after]
+    return chunk.whole(point, start), first[0], first[1]
+
+
 def _first(params: Params, count: int) -> Params:
     return {name: own[:count] for name, own in params.items()}
 

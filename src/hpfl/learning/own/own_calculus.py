@@ -14,7 +14,7 @@ from hpfl.learning.general import Arrays, FlatCalculus
 from hpfl.learning.objective import Gradient, Role
 from hpfl.learning.own.chunk import OwnChunk, Pace
 from hpfl.learning.own.mixing import Learning, learnt_weights
-from hpfl.learning.own.pairs import Envelope, Mixing, enveloped, mixed
+from hpfl.learning.own.pairs import Envelope, Mixing, enveloped, looked_ahead, mixed
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,13 @@ def envelope(how: Envelope, steps: Sequence[Any], start: Tensor) -> tuple[Tensor
     return found
 
 
+def ahead(rates: tuple[float, float], steps: Sequence[Any], start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """First-order meta steps; see `pairs.looked_ahead`."""
+    numbers, first = tuple(step.number for step in steps), steps[0]
+    found: tuple[Tensor, Tensor, Tensor] = _called(_Ahead, first.chunk, rates, numbers, first.ue, start)
+    return found
+
+
 def paired(steps: Sequence[Any]) -> bool:
     """The same, where pairs of models are computed in one piece; a GPU replays single steps instead."""
     return together(steps) and steps[0].chunk.stages is None
@@ -89,7 +96,7 @@ def together(steps: Sequence[Any]) -> bool:
 
 def said(chunk: OwnChunk, ue: Tensor, point: Tensor, inputs: Tensor) -> Tensor:
     """Outputs of a UE's model on inputs [n, ...]."""
-    found: Tensor = _called(_Outputs, chunk, ue, point, inputs)
+    found: Tensor = _called(_Said, chunk, ue, point, inputs)
     return found
 
 
@@ -152,7 +159,21 @@ class _Enveloped(_ForAll):
         return enveloped(chunk, how, numbers, _rows(info, in_dims[4], start)), (0,) * 3
 
 
-class _Outputs(_ForAll):
+class _Ahead(_ForAll):
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: Any,
+        chunk: OwnChunk,
+        rates: tuple[float, float],
+        numbers: tuple[int, ...],
+        ue: Tensor,
+        start: Tensor,
+    ) -> Any:
+        return looked_ahead(chunk, rates, numbers, _rows(info, in_dims[-1], start)), (0,) * 3
+
+
+class _Said(_ForAll):
     @staticmethod
     def vmap(info: Any, in_dims: Any, chunk: OwnChunk, ue: Tensor, point: Tensor, inputs: Tensor) -> Any:
         return chunk.outputs(_rows(info, in_dims[2], point), _rows(info, in_dims[3], inputs)), 0
