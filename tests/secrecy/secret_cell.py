@@ -87,10 +87,10 @@ class Playing:
         """Those who have received shares vouch for the members, and know that enough others do."""
         there = [number for number in self.collector.members() if not left(number, "receive")]
         for number in there:
-            self.collector.add_vouches(number, self.members[number].vouch())
-        if len(self.collector.vouchers()) >= self.session.threshold:
+            self.collector.vouched.add(number, self.members[number].standing.vouch())
+        if len(self.collector.vouched.close()) >= self.session.threshold:
             for number in there:
-                self.members[number].believe(self.collector.vouches_for(number))
+                self.members[number].standing.believe(self.collector.vouched.of(number))
 
     def sum(self, instance: str, words: Mapping[int, np.ndarray], left=lambda number, step: False) -> np.ndarray:
         """One sum from masked words to the result, without those who leave before a step of `STEPS`.

@@ -59,7 +59,7 @@ def test_of_two_lists_of_members_one_stands_at_most_though_two_of_seven_collude(
         if number in told:
             inbox.pop(6)
         member.receive(inbox)
-    tags = {number: cell.members[number].vouch() for number in HONEST}
+    tags = {number: cell.members[number].standing.vouch() for number in HONEST}
     standing = set()
     for number in HONEST:
         member = cell.members[number]
@@ -67,8 +67,8 @@ def test_of_two_lists_of_members_one_stands_at_most_though_two_of_seven_collude(
         for one in {5, 6} & member._members:
             inbox[one] = cell.members[one]._vouching.tags(MEMBERS, member._members, member._members)[number]
         with suppress(SecrecyError):
-            member.believe(inbox)
-            standing.add(member._standing)
+            member.standing.believe(inbox)
+            standing.add(member.standing.members)
     assert {len(one) for one in standing} == ({7} if len(told) <= 2 else {6} if len(told) >= 4 else set())
 
 

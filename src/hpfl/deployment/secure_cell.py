@@ -13,7 +13,7 @@ from hpfl.deployment.logs import log
 from hpfl.deployment.parent import ParentSide
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.secure_turns import PHASE_S, SecureTurns
-from hpfl.deployment.secure_uncovering import Shown, Uncovering
+from hpfl.deployment.secure_uncovering import ShownLists, Uncovering
 from hpfl.deployment.secure_wire import ATTEMPT_BYTES, SKETCH, UPDATE, SecureStep, alone, bits_sent, read_step
 from hpfl.deployment.waiting import until
 from hpfl.deployment.wire import Tag
@@ -43,7 +43,7 @@ class SecureCell:
         *,
         trust: Trust,
         agreed: bytes,
-        shown: Shown | None = None,
+        shown: ShownLists | None = None,
     ) -> None:
         self.attempt = secrets.token_bytes(ATTEMPT_BYTES)
         self.session, self.tag = made(self.attempt), tag
@@ -126,10 +126,10 @@ class SecureCell:
         for number, inbox in inboxes.items():
             turns.send([turns.present[number]], pb.SHARED, inbox)
         await turns.wait(limit_s)
-        vouchers = set(collector.vouchers()) & turns.present.keys()
+        vouchers = set(collector.vouched.close()) & turns.present.keys()
         turns.turn(pb.MASKED, self.session.instances[0].name, vouchers)
         for number in vouchers:
-            turns.send([turns.present[number]], pb.VOTED, collector.vouches_for(number))
+            turns.send([turns.present[number]], pb.VOTED, collector.vouched.of(number))
 
     async def masked_sketches(self, of: Collection[int], *, limit_s: float) -> None:
         """Wait for the masked sketches of those who have computed."""
@@ -168,7 +168,7 @@ class SecureCell:
             case pb.MASKED if step.sum == SKETCH:
                 return partial(self._add_masked, SKETCH, number, alone(step, number))
             case pb.VOTES if step.sum == MEMBERS:
-                return partial(collector.add_vouches, number, step.entries)
+                return partial(collector.vouched.add, number, step.entries)
             case pb.VOTES:
                 return partial(collector.add_votes, step.sum, number, step.entries)
             case pb.REVEALED:

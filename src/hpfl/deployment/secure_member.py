@@ -191,10 +191,10 @@ class SecureMember:
         await asyncio.to_thread(member.receive, shared.entries)
         if member.unopened:
             await self._say(session, pb.COMPLAINT, dict.fromkeys(member.unopened, b""))
-        await self._say(session, pb.VOTES, await asyncio.to_thread(member.vouch))
+        await self._say(session, pb.VOTES, await asyncio.to_thread(member.standing.vouch))
         vouched = await session.next(pb.VOTED)
         try:
-            member.believe(vouched.entries)
+            member.standing.believe(vouched.entries)
         except SecrecyError as error:
             log("no list of members stands", level=logging.WARNING, round=session.tag.round, reason=str(error))
             return
@@ -226,7 +226,7 @@ class SecureMember:
         elif step.kind != pb.VOTED or of not in listed:
             raise SecrecyError(f"step {step.kind} of {of!r} came from the edge, and is not due")
         survivors = listed[of]
-        if step.kind == pb.SURVIVORS and not member.stands(survivors):
+        if step.kind == pb.SURVIVORS and not member.standing.is_of(survivors):
             await self._say(session, pb.VOTES, member.vote(of, survivors), of=of)
             return
         is_asked = step.kind == pb.VOTED

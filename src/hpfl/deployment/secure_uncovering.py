@@ -9,7 +9,7 @@ from hpfl.deployment.secure_turns import SecureTurns
 from hpfl.deployment.wire import Tag
 from hpfl.secrecy import Collector
 
-Shown = dict[str, list[int]]
+ShownLists = dict[str, list[int]]
 """With whom sums on one model may have been uncovered, by what is summed: an entry appears when it is asked."""
 
 _KEPT = 64
@@ -19,9 +19,9 @@ class ShownSums:
     """What an edge remembers of the last models, as long as it runs."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[tuple[str, bytes], Shown] = OrderedDict()
+        self._of: OrderedDict[tuple[str, bytes], ShownLists] = OrderedDict()
 
-    def on(self, tag: Tag) -> Shown:
+    def on(self, tag: Tag) -> ShownLists:
         """What may have been uncovered on the model of a tag."""
         shown = self._of.setdefault((tag.run, tag.base), {})
         self._of.move_to_end((tag.run, tag.base))
@@ -37,7 +37,7 @@ class ShownSums:
 class Uncovering:
     """The last steps of a sum in one session."""
 
-    def __init__(self, turns: SecureTurns, collector: Collector, threshold: int, shown: Shown) -> None:
+    def __init__(self, turns: SecureTurns, collector: Collector, threshold: int, shown: ShownLists) -> None:
         self.shown = shown
         self._turns, self._collector, self._threshold = turns, collector, threshold
         self._ask: Callable[[list[Child]], None] | None = None

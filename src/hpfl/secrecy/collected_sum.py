@@ -29,6 +29,11 @@ class Ballot:
             raise SecrecyError(f"{self.name}wanted a tag of member {number} for each other survivor", [number])
         self.votes[number] = dict(tags)
 
+    def close(self) -> list[int]:
+        """Those who have voted; nobody else does from now on."""
+        self.is_closed = True
+        return sorted(self.votes)
+
     def of(self, number: int) -> dict[int, bytes]:
         """The tags for one of those who have sent theirs."""
         if number not in self.votes:

@@ -29,7 +29,8 @@ class Collector:
     """An edge in one session. Each `add_*` takes what one member has sent, and what is asked for next ends a step.
 
     With a `trust` adverts are checked as members will check them, so that one bad advert is left out here and does
-    not stop all of them.
+    not stop all of them. `vouched` takes the members' tags on the list of them all (round 2); where fewer than t have
+    vouched for it, every sum takes votes.
     """
 
     def __init__(self, session: Session, trust: Trust | None = None) -> None:
@@ -41,7 +42,7 @@ class Collector:
         self._parcels: dict[int, dict[int, bytes]] = {}
         self._inboxes: dict[int, dict[int, bytes]] = {}
         self._members: list[int] = []
-        self._vouched: Ballot | None = None
+        self.vouched = Ballot("", [])
         self._sums = {one.name: CollectedSum.of(one) for one in session.instances}
 
     def add_advert(self, number: int, data: bytes) -> None:
@@ -51,13 +52,14 @@ class Collector:
         if len(self._adverts) == self._session.slots:
             raise SecrecyError(f"member {number} is one more than the {self._session.slots} slots of this cell")
         signed = read_advert(self._session, number, data)
-        self._check(number, signed)
+        if self._trust is not None:
+            self._names[number] = _new_name(self._trust, self._names, number, signed)
         self._adverts[number], self._read[number] = data, signed.advert
 
     def adverts(self) -> dict[int, bytes]:
         """All adverts, for all of their members; nobody else is in the session from now on."""
         if not self._numbers:
-            self._enough("sent keys", len(self._adverts))
+            _enough(self._session, "sent keys", len(self._adverts))
             self._numbers = sorted(self._adverts)
         return dict(self._adverts)
 
@@ -76,8 +78,8 @@ class Collector:
     def members(self) -> list[int]:
         """Those who have sent shares; masks are made among these from now on."""
         if not self._members:
-            self._enough("sent shares", len(self._parcels))
-            self._members = sorted(self._parcels)
+            _enough(self._session, "sent shares", len(self._parcels))
+            self._members = self.vouched.electors = sorted(self._parcels)
         return list(self._members)
 
     def shares_for(self, number: int) -> dict[int, bytes]:
@@ -85,25 +87,6 @@ class Collector:
         if number not in self.members():
             raise SecrecyError(f"member {number} has sent no shares and gets none")
         return dict(self._parcels_for(number))
-
-    def add_vouches(self, number: int, tags: Mapping[int, bytes]) -> None:
-        """Round 2 goes on: a member's tags on the list of members, for all others."""
-        if self._vouched is None:
-            self._vouched = Ballot("", self.members())
-        self._vouched.add(number, tags)
-
-    def vouchers(self) -> list[int]:
-        """Those who have vouched for the members; where they are fewer than t, every sum takes votes."""
-        if self._vouched is None:
-            return []
-        self._vouched.is_closed = True
-        return sorted(self._vouched.votes)
-
-    def vouches_for(self, number: int) -> dict[int, bytes]:
-        """The tags on the members for one of those who have sent theirs."""
-        if self._vouched is None:
-            raise SecrecyError("nobody has vouched for the members")
-        return self._vouched.of(number)
 
     def add_masked(self, instance: str, number: int, words: AnyWords) -> None:
         """Round 2: a member's masked words of a sum."""
@@ -116,7 +99,7 @@ class Collector:
         """Those whose words are summed, for all of them; nobody else's are from now on."""
         one = self._sum(instance)
         if one.ballot is None:
-            self._enough(f"sent masked words of {instance}", len(one.senders))
+            _enough(self._session, f"sent masked words of {instance}", len(one.senders))
             one.ballot = Ballot(f"{instance}: ", sorted(one.senders))
         return list(one.survivors)
 
@@ -128,7 +111,7 @@ class Collector:
         if voted and survivors == first.survivors:
             ready = first.revealed
         elif survivors == self._members:
-            ready = set(self.vouchers()) - voted
+            ready = set(self.vouched.close()) - voted
         if len(ready) < self._session.threshold:
             return []
         one.revealers = sorted(ready)
@@ -145,9 +128,9 @@ class Collector:
         """Those who have vouched for the survivors; nobody else reveals anything from now on."""
         one = self._sum(instance)
         votes = {} if one.ballot is None else one.ballot.votes
-        self._enough(f"vouched for the survivors of {instance}", len(votes))
+        _enough(self._session, f"vouched for the survivors of {instance}", len(votes))
         assert one.ballot is not None
-        one.ballot.is_closed, one.revealers = True, sorted(votes)
+        one.revealers = one.ballot.close()
         return list(one.revealers)
 
     def votes_for(self, instance: str, number: int) -> dict[int, bytes]:
@@ -174,26 +157,13 @@ class Collector:
         """The sum of the survivors' words, modulo `2**bits`."""
         one = self._sum(instance)
         if one.result is None:
-            self._enough(f"revealed shares of {instance}", len(one.revealed))
+            _enough(self._session, f"revealed shares of {instance}", len(one.revealed))
             places = {number: place + 1 for place, number in enumerate(self._numbers)}
             shares = {places[number]: shares for number, shares in list(one.revealed.items())}
             adverts = {number: self._read[number] for number in places}
             found = Revealed(self._session, one.instance, adverts, shares)
             one.result = unmask(found, one.total, one.senders, set(self._members) - one.senders)
         return one.result.copy()
-
-    def _check(self, number: int, signed: SignedAdvert) -> None:
-        if self._trust is None:
-            return
-        text = signed.advert.signed_text()
-        name = self._trust.check(number, signed.certificate, text, signed.signature)
-        if name in self._names.values():
-            raise SecrecyError(f"member {number} shows a certificate of {name[:80]!r}, as another does", [number])
-        self._names[number] = name
-
-    def _enough(self, step: str, found: int) -> None:
-        if found < self._session.threshold:
-            raise TooFewError(step, found, self._session.threshold)
 
     def _parcels_for(self, number: int) -> Mapping[int, bytes]:
         if number not in self._inboxes:
@@ -207,3 +177,16 @@ class Collector:
 
     def _sum(self, instance: str) -> CollectedSum:
         return self._sums[self._session.instance(instance).name]
+
+
+def _new_name(trust: Trust, names: Mapping[int, str], number: int, signed: SignedAdvert) -> str:
+    """A member's name as its certificate proves it, if it is nobody else's."""
+    name = trust.check(number, signed.certificate, signed.advert.signed_text(), signed.signature)
+    if name in names.values():
+        raise SecrecyError(f"member {number} shows a certificate of {name[:80]!r}, as another does", [number])
+    return name
+
+
+def _enough(session: Session, step: str, found: int) -> None:
+    if found < session.threshold:
+        raise TooFewError(step, found, session.threshold)

@@ -38,7 +38,8 @@ from hpfl.secrecy.parcels import make_parcels, open_parcel, shares_of
 from hpfl.secrecy.secrecy_errors import SecrecyError
 from hpfl.secrecy.session import Instance, Session
 from hpfl.secrecy.shamir import new_secret
-from hpfl.secrecy.vouching import MEMBERS, Vouching
+from hpfl.secrecy.standing_list import StandingList
+from hpfl.secrecy.vouching import Vouching
 from hpfl.secrecy.words import AnyWords, checked
 
 
@@ -63,7 +64,8 @@ class _OwnSum:
 class Member:
     """A UE in one session; it is forgotten afterwards, and its keys with it.
 
-    `links` may be kept from session to session for as long as a UE is attached; without them it makes new ones.
+    By `standing` it uncovers sums without votes. `links` may be kept from session to session for as long as a UE is
+    attached; without them it makes new ones.
     """
 
     def __init__(self, session: Session, identity: Identity, trust: Trust, links: ChannelLinks | None = None) -> None:
@@ -78,7 +80,7 @@ class Member:
         self._channels: dict[int, PairKeys] = {}
         self._held: dict[int, list[bytes]] = {}
         self._members: frozenset[int] = frozenset()
-        self._standing: frozenset[int] = frozenset()
+        self.standing = StandingList(identity.number)
 
     @property
     def number(self) -> int:
@@ -101,7 +103,7 @@ class Member:
         if adverts.get(self.number) != self._advert:
             raise SecrecyError("this member's own advert is not among those that came")
         _check_count(self._session, "adverts", adverts)
-        read = {number: self._believed(number, data) for number, data in adverts.items()}
+        read = {number: _believed(self._session, self._trust, number, data) for number, data in adverts.items()}
         names = [name for _, name in read.values()]
         if len(set(names)) < len(names):
             raise SecrecyError("two members show certificates of one name")
@@ -121,33 +123,21 @@ class Member:
         if self.number in shares or not members <= self._adverts.keys():
             raise SecrecyError("shares came from others than the members who have sent adverts")
         _check_count(self._session, "shares", members)
-        opened = {sender: self._opened(sender, parcel) for sender, parcel in shares.items()}
+        digest, links = self._adverts_digest, self._channels
+        opened = {
+            sender: open_parcel(self._session, (sender, self.number), parcel, links[sender], digest)
+            for sender, parcel in shares.items()
+        }
         self._held |= {sender: found for sender, found in opened.items() if found is not None}
         self._members = members
-
-    def vouch(self) -> dict[int, bytes]:
-        """Round 2 goes on: for each other member a tag on the list of members."""
-        if not self._members:
-            raise SecrecyError("this member has received no shares, and vouches for no members")
-        return self._vouching.tags(MEMBERS, self._members, self._members)
-
-    def believe(self, tags: Mapping[int, bytes]) -> None:
-        """The list of members stands, if the threshold vouches for it: if none leaves, sums are uncovered by it."""
-        if not self._members or not tags.keys() <= self._members - {self.number}:
-            raise SecrecyError("tags on the members came from others, or before the shares")
-        self._vouching.check(MEMBERS, self._members, self._members, tags)
-        self._standing = self._members
-
-    def stands(self, survivors: Collection[int]) -> bool:
-        """Whether a sum of these is uncovered at once, without votes."""
-        return bool(self._standing) and self._standing == frozenset(survivors)
+        self.standing.know(members, self._vouching)
 
     def prepare(self, instance: str) -> None:
         """Make what hides a sum, and uncovers it if nobody leaves, ahead of time; may run in a thread of its own."""
         one = self._sum(instance)
         self._mask(one)
-        if self._standing:
-            one.ahead = self._standing, self._shares_of(one, self._standing)
+        if listed := self.standing.members:
+            one.ahead = listed, self._shares_of(one, listed)
 
     def masked(self, instance: str, words: AnyWords) -> MaskedWords:
         """Round 2: words plus the self mask plus or minus a mask with each other member, modulo `2**bits`."""
@@ -188,13 +178,13 @@ class Member:
             raise SecrecyError(f"{instance}: tags came from others than the survivors")
         self._vouching.check(instance, self._members, one.survivors, tags)
         if one.instance is self._session.instances[0]:
-            self._standing = one.survivors
+            self.standing.members = one.survivors
         return self._uncovered(one, one.survivors)
 
     def reveal_standing(self, instance: str, survivors: Collection[int]) -> bytes:
         """Round 4 without round 3, where the survivors are the list that stands."""
         one, told = self._sum(instance), frozenset(survivors)
-        if not self.stands(told) or len(told) < len(survivors):
+        if not self.standing.is_of(told) or len(told) < len(survivors):
             raise SecrecyError(f"{instance}: survivors came whom nobody has vouched for; nothing is revealed")
         if one.sent is None:
             raise SecrecyError(f"{instance}: this member has masked no words that were summed, and reveals nothing")
@@ -219,19 +209,9 @@ class Member:
         signature = self._links.signature(self._identity, advert.signed_text())
         return SignedAdvert(advert, signature, self._identity.certificate).encoded()
 
-    def _believed(self, number: int, data: bytes) -> tuple[Advert, str]:
-        """A member's advert, and its name as its certificate proves it."""
-        signed = read_advert(self._session, number, data)
-        text = signed.advert.signed_text()
-        return signed.advert, self._trust.check(number, signed.certificate, text, signed.signature)
-
     def _channel(self, other: int) -> PairKeys:
         secret = self._links.agreed(self._adverts[other].channel, other)
         return channel(self._session.digest, secret, (self.number, other), self._adverts_digest)
-
-    def _opened(self, sender: int, parcel: bytes) -> list[bytes] | None:
-        ends, link = (sender, self.number), self._channels[sender]
-        return open_parcel(self._session, ends, parcel, link, self._adverts_digest)
 
     def _mask(self, one: _OwnSum) -> MaskedWords:
         """The whole mask of a sum, made once."""
@@ -259,6 +239,13 @@ class Member:
 
     def _sum(self, instance: str) -> _OwnSum:
         return self._sums[self._session.instance(instance).name]
+
+
+def _believed(session: Session, trust: Trust, number: int, data: bytes) -> tuple[Advert, str]:
+    """A member's advert, and its name as its certificate proves it."""
+    signed = read_advert(session, number, data)
+    text = signed.advert.signed_text()
+    return signed.advert, trust.check(number, signed.certificate, text, signed.signature)
 
 
 def _check_count(session: Session, what: str, of: Collection[int]) -> None:
