@@ -267,6 +267,7 @@ def test_an_edge_that_has_lost_a_sum_waits_for_its_ues_by_name_and_learns_the_sa
         return {number: one.sketch for number, one in side.gathering.held.items()}
 
     nodes.kill("ue-3")
+    until(lambda: 3 not in side.hub.children)  # its edge hears of it a moment later
     again = nodes.loop.start(sums.gathered(tag, computed, None, told.append))
     waits = "waits for those who were in the sum, or for another model"
     until(lambda: lines(waits))
