@@ -198,7 +198,7 @@ def test_a_checkpoint_without_marks_is_gone_on_from(stopped, whole, tmp_path, mo
     assert records(folder) == records(whole)
 
 
-def without_marks(folder, state, *, fingerprint, marks):
+def without_marks(folder, state, *, fingerprint, marks, rows):
     """As earlier versions wrote them."""
     from hpfl.reporting.checkpoint import save_checkpoint
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from paper_network import paper_network
 from planning_oracles import LN2, least_hz
@@ -127,6 +127,8 @@ def test_energy_budgets_hold_and_cost_time(seed, spread):
     problem = phased(seed, K=3, ues=2)
     free = allocate(problem, everybody(problem))
     energy_j = problem.ue_power_w * free.upload_s * 10.0 ** (-spread * np.random.default_rng(seed).random(6))
+    least_j = np.log(2) * problem.ue_bits * problem.ue_noise_w_per_hz / problem.ue_gain  # at any bandwidth
+    assume((energy_j > least_j * (1 + 1e-6)).all())
     tight = allocate(replace(problem, ue_energy_j=energy_j), everybody(problem))
     assert tight.latency_gap <= CERTIFIED_GAP
     assert tight.round_latency_s >= free.round_latency_s * (1 - 1e-9)
