@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "tune": Command(
         "hpfl.cli_tune:tune_command",
-        "Search the best values of keys, for each case of a study by itself; leave trials, tables, a figure and a page.",
+        "Search the best values of keys for each case of a study; leave trials, tables, a figure and a page.",
         "Example: hpfl tune study.toml --trials 30 --workers 8   or, on a cluster: hpfl tune study.toml --engine ray",
     ),
     "figures": Command(

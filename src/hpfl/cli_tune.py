@@ -53,7 +53,7 @@ def tune_command(  # noqa: PLR0917  every option is passed by name
     style: StyleOption = "screen",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
-    """Search the best values of keys, for each case of a study by itself; leave trials, tables, a figure and a page.
+    """Search the best values of keys for each case of a study; leave trials, tables, a figure and a page.
 
     STUDY is a sweep's file that has a table tune; its grid, zip and cases are tuned one by one. This tunes the step
     size of each system, which tells whether a comparison at one step size was fair:
