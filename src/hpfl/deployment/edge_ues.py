@@ -172,7 +172,8 @@ class EdgeUes:
             due = self.secure.begin_updates(orders)
             orders = {ue: order for ue, order in orders.items() if ue in due}
         self.ways.begin(announced, asked.coding)
-        tags = dict.fromkeys(self.side.roster.values(), tag.by(self.side.name))
+        known = {*self.side.roster.values(), *orders}  # who has left the roster since it was planned counts as missing
+        tags = dict.fromkeys(known, tag.by(self.side.name))
         planned_s = {ue: one.compute_s + one.upload_s for ue, one in plan.items()} if asked.paced else {}
         took = await self.side.collect(orders, tags, at_once=slots, within_s=within_s, planned_s=planned_s)
         summed = took.keys() if self.secure is None else await self.secure.summed(tag, announced)
