@@ -63,6 +63,17 @@ StyleOption = Annotated[
         "text of 8 points, no headline, embedded fonts, lines that are told apart without colour.",
     ),
 ]
+SideBySideOption = Annotated[
+    int, typer.Option(help="Runs side by side; 0: as many as there are cores, at most 8.", min=0)
+]
+EngineOption = Annotated[str, typer.Option(help="What plays the runs: local, or ray for a cluster.")]
+SharedGpusOption = Annotated[int, typer.Option(help="GPUs that the workers share.", min=0)]
+RunCpusOption = Annotated[int, typer.Option(help="CPUs of a run (engine ray).", min=1)]
+RunGpusOption = Annotated[float, typer.Option(help="GPUs of a run, or a share: 0.1 (engine ray).", min=0)]
+RunDeviceOption = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")]
+DataPlaceOption = Annotated[
+    Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
+]
 
 
 def figure_paths(given: Path | None, usual: Path, formats: Sequence[str] | None, *, option: str) -> list[Path]:

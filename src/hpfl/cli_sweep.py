@@ -9,7 +9,19 @@ import typer
 from rich.console import Console
 
 from hpfl.cli_errors import leave, refuse, reported
-from hpfl.cli_options import AddressOption, FormatOption, SetOption, StyleOption
+from hpfl.cli_options import (
+    AddressOption,
+    DataPlaceOption,
+    EngineOption,
+    FormatOption,
+    RunCpusOption,
+    RunDeviceOption,
+    RunGpusOption,
+    SetOption,
+    SharedGpusOption,
+    SideBySideOption,
+    StyleOption,
+)
 from hpfl.cli_results import failures, shown
 from hpfl.config import check_key, toml_value
 from hpfl.reporting.looks import drawn_as
@@ -53,18 +65,14 @@ def sweep_command(  # noqa: PLR0917  every option is passed by name
     out: Annotated[
         Path | None, typer.Option(help="Folder for everything.", show_default="runs/NAME-sweep, or -2, ...")
     ] = None,
-    workers: Annotated[
-        int, typer.Option(help="Runs side by side; 0: as many as there are cores, at most 8.", min=0)
-    ] = 0,
-    engine: Annotated[str, typer.Option(help="What plays the runs: local, or ray for a cluster.")] = "local",
-    gpus: Annotated[int, typer.Option(help="GPUs that the workers share.", min=0)] = 0,
-    cpus_per_run: Annotated[int, typer.Option(help="CPUs of a run (engine ray).", min=1)] = 1,
-    gpus_per_run: Annotated[float, typer.Option(help="GPUs of a run, or a share: 0.1 (engine ray).", min=0)] = 0.0,
+    workers: SideBySideOption = 0,
+    engine: EngineOption = "local",
+    gpus: SharedGpusOption = 0,
+    cpus_per_run: RunCpusOption = 1,
+    gpus_per_run: RunGpusOption = 0.0,
     address: AddressOption = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="HPFL_DATA_DIR", help="Where data sets lie.", show_default=False)
-    ] = None,
+    device: RunDeviceOption = "auto",
+    data_dir: DataPlaceOption = None,
     keep_stale: Annotated[
         bool, typer.Option("--keep-stale", help="Take runs that another version has made as they are.")
     ] = False,

@@ -14,6 +14,7 @@ from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.chain.chain_engine import ChainEngine
 from hpfl.learning.engine import Sums
 from hpfl.learning.packing import Store
+from hpfl.learning.recording import recorded_graph
 
 LEAST_SHARE = 0.5  # of all UEs: a replay computes every UE, so it pays where most take part
 
@@ -63,7 +64,7 @@ class Replay:
                     total.add_(block_total)
             return torch.cat([piece for own in losses for piece in own], 1)
 
-        graph, losses = _recorded(once, pool)
+        graph, losses = recorded_graph(once, pool.handle)
         return Replay(graph, own_start, matrices, total, losses, _places(store), block_total)
 
     def run(self, start: Tensor, ues: IntArray, groups: IntArray, shares: FloatArray) -> tuple[Tensor, Tensor]:
@@ -99,7 +100,7 @@ class EvaluationReplay:
             pairs = zip(store.packed, tests, strict=True)
             return torch.cat([evaluated(own_start, *pair) for pair in pairs], 1)
 
-        graph, figures = _recorded(once, pool)
+        graph, figures = recorded_graph(once, pool.handle)
         return EvaluationReplay(graph, own_start, figures, _places(store), tests)
 
     def run(self, start: Tensor) -> Tensor:
@@ -127,17 +128,3 @@ def _losses(engine: ChainEngine, start: Tensor, batch: Batch, sums: Sums) -> Ten
     steps: Sequence[dict[str, Batch]] = [{"support": batch}] * engine.training.whole_steps
     part = engine.updates(start, steps, sums)
     return torch.stack([part.loss, part.meta_loss])
-
-
-def _recorded(once: Callable[[], Tensor], pool: Pool) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-    """Run twice on a stream of its own, as libraries set themselves up, then record."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        once()
-        once()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool.handle):
-        losses = once()
-    return graph, losses

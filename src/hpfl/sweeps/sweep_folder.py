@@ -44,13 +44,18 @@ def claim(out: Path, wanted: BasedStudy) -> None:
     difference = _difference(out, wanted)
     if difference:
         raise OutputError(f"{out} {difference}; choose another --out")
+    write_study(out, wanted, STUDY)
+
+
+def write_study(out: Path, wanted: BasedStudy, name: str) -> None:
+    """Leave a study in a folder, and its base beside it where that is no preset."""
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         study = wanted.study
         if study.base not in preset_names():
             atomic.write_text(out / BASE, to_toml(wanted.base))
             study = study.model_copy(update={"base": BASE})
-        atomic.write_text(out / STUDY, study_text(study))
+        atomic.write_text(out / name, study_text(study))
 
 
 def is_free(out: Path, wanted: BasedStudy) -> bool:
@@ -63,12 +68,17 @@ def home_of(path: Path) -> Path | None:
     return path.parent if path.name == STUDY and (path.parent / "parts").is_dir() else None
 
 
+def is_new(out: Path) -> bool:
+    """Whether there is nothing in this folder, or it is not there yet."""
+    return not out.exists() or (out.is_dir() and all(path.name == ".lock" for path in out.iterdir()))
+
+
 def _difference(out: Path, wanted: BasedStudy) -> str:
     """Why this folder is not the sweep's; nothing where it is, or is empty."""
-    if out.exists() and not out.is_dir():
-        return "is a file"
-    if not out.is_dir() or all(path.name == ".lock" for path in out.iterdir()):
+    if is_new(out):
         return ""
+    if not out.is_dir():
+        return "is a file"
     if not is_study(out / STUDY):
         return "is not empty, and no sweep's folder"
     try:

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from hpfl import atomic
-from hpfl.config import ConfigError, preset_names, to_toml
-from hpfl.reporting.store import OutputError, writing
+from hpfl.config import ConfigError
+from hpfl.reporting.store import OutputError
 from hpfl.sweeps.study_file import flat
-from hpfl.sweeps.sweep_folder import BASE, BasedStudy, open_study, other_than, study_text
+from hpfl.sweeps.sweep_folder import BasedStudy, is_new, open_study, other_than, write_study
 
 TUNE = "tune.toml"
 _MAY_DIFFER = ("trials", "fresh_seeds")
@@ -19,13 +18,7 @@ def claim_search(out: Path, wanted: BasedStudy) -> None:
     """
     if difference := _difference(out, wanted):
         raise OutputError(f"{out} {difference}; choose another --out")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        study = wanted.study
-        if study.base not in preset_names():
-            atomic.write_text(out / BASE, to_toml(wanted.base))
-            study = study.model_copy(update={"base": BASE})
-        atomic.write_text(out / TUNE, study_text(study))
+    write_study(out, wanted, TUNE)
 
 
 def is_free(out: Path, wanted: BasedStudy) -> bool:
@@ -40,10 +33,10 @@ def home_of_search(path: Path) -> Path | None:
 
 def _difference(out: Path, wanted: BasedStudy) -> str:
     """Why this folder is not the search's; nothing where it is, or is empty."""
-    if out.exists() and not out.is_dir():
-        return "is a file"
-    if not out.is_dir() or all(path.name == ".lock" for path in out.iterdir()):
+    if is_new(out):
         return ""
+    if not out.is_dir():
+        return "is a file"
     if not (out / TUNE).is_file():
         return "is not empty, and no search's folder"
     try:

@@ -1,6 +1,6 @@
 """Many steps in a row from points of each UE's own: in place, and on a GPU as replays of one recorded step."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from torch import Tensor
 from hpfl.learning.batches import Batch
 from hpfl.learning.own.layers import Into, Params
 from hpfl.learning.own.network import OwnNetwork
+from hpfl.learning.recording import recorded_graph
 
 _LEAST_RUN = 4  # steps in a row that pay for a recording
 
@@ -124,7 +125,7 @@ class Stages:
             held, found = _like(point), _like(point)
             mine = batch.each(torch.clone)
             set_to(held, point)
-            graph, loss = recorded(lambda: network.gradient(held, mine, Into(found, network.names)), self.pool)
+            graph, loss = recorded_graph(lambda: network.gradient(held, mine, Into(found, network.names)), self.pool)
             self.slopes[key] = (held, mine, found, graph, loss)
         held, mine, found, graph, loss = self.slopes[key]
         set_to(held, point)
@@ -165,7 +166,7 @@ class Stage:
             held.copy_(given)
         if not self.has(pace, active):
             before = [(kept, kept.clone()) for kept in (*own.point.values(), *own.speed.values())]
-            self.graphs[pace, active] = recorded(lambda: own.step(mine), self.pool)
+            self.graphs[pace, active] = recorded_graph(lambda: own.step(mine), self.pool)
             for kept, first in before:
                 kept.copy_(first)
         graph, loss = self.graphs[pace, active]
@@ -177,20 +178,6 @@ class Stage:
         pairs += [(own, walker.speed[name]) for name, own in self.walker.speed.items()]
         towards = walker.towards or {}
         return pairs + [(own, towards[name]) for name, own in (self.walker.towards or {}).items()]
-
-
-def recorded(step: Callable[[], Tensor], pool: Any) -> tuple[Any, Tensor]:
-    """Run on a stream of its own, as libraries set themselves up, then record."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        step()
-        step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
-        loss = step()
-    return graph, loss
 
 
 def set_to(mine: Params, given: Params) -> None:
