@@ -159,7 +159,7 @@ def test_methods_are_those_of_the_general_engine(name: str, network: Any) -> Non
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a GPU")
-@pytest.mark.parametrize("network", [dense, four_layers])
+@pytest.mark.parametrize("network", [normed, four_layers])
 @pytest.mark.parametrize("name", METHODS.names())
 def test_recorded_steps_are_those_of_a_cpu(name: str, network: Any) -> None:
     way = {"local_epochs": 3, "batch_size": 2, "batches": "independent"}  # 3, 6, 3 and 3 steps of 4, 3, 2 and 1 UEs
