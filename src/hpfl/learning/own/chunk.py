@@ -91,7 +91,7 @@ class OwnChunk:
         self, pace: Pace, numbers: Sequence[int], start: Tensor, centre: Tensor | None, drift: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Where steps lead from starts [u, P], and the losses [u] at the first; see `local_descent.Descent`."""
-        walker = Walker(self.network, pace, self.walking(start), self._towards(pace, centre, drift))
+        walker = Walker(self.network, pace, self.walking(start), self.towards(pace, centre, drift))
         first = walker.run(self, numbers)
         return self.whole(walker.point, start), first
 
@@ -99,7 +99,7 @@ class OwnChunk:
         own = self.spec.unflatten(flat)
         return {name: own[name] for name in self.spec.names if name in self.network.names}
 
-    def _towards(self, pace: Pace, centre: Tensor | None, drift: Tensor | None) -> Params | None:
+    def towards(self, pace: Pace, centre: Tensor | None, drift: Tensor | None) -> Params | None:
         """`spring centre - drift` of the parameters that move; None: nothing."""
         found: Params = {}
         if centre is not None and pace.spring:
