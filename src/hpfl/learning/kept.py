@@ -9,6 +9,8 @@ from torch import Tensor
 
 from hpfl.arrays import IntArray
 
+_LARGE_BYTES = 4_000_000
+
 
 class StoredRows(Protocol):
     """One version of the rows [N, S] of very many UEs, which lie elsewhere; it never changes."""
@@ -103,11 +105,18 @@ class Kept:
 
     def unwritten(self) -> "Kept":
         """Room for as many rows."""
-        return Kept(*(None if own is None else torch.empty_like(own) for own in self._all))
+        return Kept(*(None if own is None else _unwritten(own) for own in self._all))
 
     @property
     def _all(self) -> tuple[Tensor | None, ...]:
         return self.method, self.uplink, self.codec
+
+
+def _unwritten(own: Tensor) -> Tensor:
+    """Room for as many rows. On a CPU numpy asks for large pages, of which the system makes far fewer."""
+    if own.is_cuda or own.nbytes < _LARGE_BYTES:
+        return torch.empty_like(own)
+    return torch.from_numpy(np.empty(own.shape, dtype=own[:0].numpy().dtype))
 
 
 def _place(at: IntArray, own: Tensor) -> slice | Tensor:

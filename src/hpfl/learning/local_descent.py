@@ -113,7 +113,7 @@ def direction(start: Tensor, end: Tensor, training: LocalTraining) -> Tensor:
 
 
 def objective_at_once(ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
-    """Plain and first-order objectives of all UEs of a chunk, in place; the first losses, and those of adapted models."""
+    """Plain and first-order objectives of all UEs of a chunk, in place; the first losses of models and adapted ones."""
     point = ues.model("model")
     if training.adapts:
         rates = training.inner_lr, training.outer_lr

@@ -149,8 +149,8 @@ class Sending:
         """The same without a row for each UE."""
         of_method = None if kept.method is None else kept.method.to(start)
         losses = engine.updates_in_place(start, steps, sums, of_method, room)
-        for rows in (sums.total, sums.per_ue):
-            for stretch in self.staying if rows is not None else ():
+        for rows in (sums.total,) if sums.per_ue is None else (sums.total, sums.per_ue):
+            for stretch in self.staying:
                 rows[:, stretch].zero_()
         return losses, Kept(None if of_method is None else losses.kept, kept.uplink, kept.codec)
 

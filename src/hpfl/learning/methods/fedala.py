@@ -63,6 +63,8 @@ class FedAla(BaseMethod):
         spec, own, learnt = ues.chunk.spec, self.options, ues.kept[:, -1]
         names = tuple(name for name in ues.names if name in Moves.of(spec, self._above(spec)).names)
         came, mine, point = ues.came, ues.empty("mine", names), ues.model("model")
+        chunk = ues.chunk.above(frozenset(names), came)
+        mixed = {name: part for name, part in point.items() if name in chunk.network.names}
         far, slopes, weights = ues.empty("far", names), ues.empty("slopes", names), ues.empty("weights", names)
         kept, begun = ues.seen(ues.kept, ues.names), ues.seen(ues.kept, names, spec.num_parameters)
         for name in names:
@@ -70,7 +72,7 @@ class FedAla(BaseMethod):
             torch.sub(came[name], mine[name], out=far[name])
             weights[name].copy_(begun[name])
         how = Learning(names, own.weight_lr, own.first_passes)
-        learn(ues.chunk, how, ues.numbers, (point, mine, far, slopes, weights), learnt == 0)
+        learn(chunk, how, ues.numbers, (mixed, mine, far, slopes, weights), learnt == 0)
         for name in names:
             torch.addcmul(mine[name], far[name], weights[name], out=point[name])
         loss = Descent.by(own, training.outer_lr).at_once(ues, point)

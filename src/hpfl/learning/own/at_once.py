@@ -67,7 +67,7 @@ class AtOnce:
         shapes, found = dict(zip(self.chunk.spec.names, self.chunk.spec.shapes, strict=True)), {}
         for name in names:
             size = prod(shapes[name])
-            found[name] = rows[:, first : first + size].unflatten(1, shapes[name])
+            found[name] = rows[:, first : first + size].view(len(rows), *shapes[name])
             first += size
         return found
 
@@ -81,10 +81,12 @@ class AtOnce:
 
     def walk(self, pace: Pace, point: Params, towards: Params | None = None, passes: int = 1) -> Tensor:
         """Take the local steps from a point, in place, drawn by what is given; the losses [u] at first."""
+        chunk = self.chunk.above(pace.moving, point) if passes > 1 else self.chunk
         speed = self.empty("speed", sorted(pace.moving)) if pace.momentum else {}
         for part in speed.values():
             part.zero_()
-        return Walker(self.chunk.network, pace, point, towards, speed).run(self.chunk, list(self.numbers) * passes)
+        moved = {name: point[name] for name in self.names if name in chunk.network.names}
+        return Walker(chunk.network, pace, moved, towards, speed).run(chunk, list(self.numbers) * passes)
 
     def gradients(self, point: Params, role: str) -> Params:
         """The sums of the gradients of all local steps at a point."""

@@ -1,7 +1,7 @@
 """A chunk of UEs with weights of their own: their batches of all local steps, and gradients and descents on them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,15 @@ class OwnChunk:
         """The batch of one step."""
         own = self.stacked.get(role, self.stacked["support"])
         return own.each(lambda part: part[number])
+
+    def above(self, moving: frozenset[str], params: Params) -> "OwnChunk":
+        """The chunk as those layers see it that move, and all above: what comes from below them stays the same."""
+        below, rest = self.network.split(moving)
+        if not below.names:
+            return self
+        support = self.stacked["support"]
+        rows = torch.stack([below.outputs(params, inputs) for inputs in support.inputs])
+        return replace(self, network=rest, stacked={"support": replace(support, inputs=rows)})
 
     def active(self, number: int) -> int:
         """How many UEs, from the first on, take a step."""
