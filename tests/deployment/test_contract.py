@@ -77,6 +77,25 @@ CASES = {
         "network.downlink=charged",
         "training.rounds=7",
     ],
+    "control variates, one edge a round, which is what they count by": [
+        "learning.method=scaffold",
+        "learning.local_steps=3",
+        "learning.batch_size=3",
+        "planning.planner=round-robin",
+        "planning.max_edges=1",
+        "training.staleness_discount=0.5",
+        "training.rounds=5",
+    ],
+    "control variates in messages that are forwarded": [
+        "learning.method=scaffold",
+        'learning.uplink=[{name = "top-k", share = 0.05}, "rounding"]',
+        "learning.model=ue_and_rule_parts:narrow",
+        "learning.dtype=float64",
+        "network.downlink=charged",
+        "planning.planner=round-robin",
+        "planning.max_edges=1",
+        "training.rounds=5",
+    ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
 
