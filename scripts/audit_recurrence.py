@@ -9,8 +9,8 @@ For every round in `audit.jsonl` the script reads the updates that were aggregat
 with sums in float64, in the logged order, rounded once to the model's precision (`factor` is 1 but where the experiment
 discounts stale updates; it multiplies in the model's precision; `outer_lr` includes a planner's own scale of the step)
 
-(where a method has a part of each update count by the share of the UEs that were heard, `counted` says which, and of how
-many: that part of u_k is multiplied by that share, in the model's precision, before)
+(where a method has a part of each update count by the share of the UEs that were heard, `counted` says which, and of
+how many: that part of u_k is multiplied by that share, in the model's precision, before)
 
 and compares it with the logged digest, bit for bit, and each update's share in the step with the logged one. Where
 another package's combine rule takes the place of the sum, that rule is called (`hpfl.training.combine.COMBINES`), with

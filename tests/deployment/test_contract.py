@@ -86,16 +86,6 @@ CASES = {
         "training.staleness_discount=0.5",
         "training.rounds=5",
     ],
-    "control variates in messages that are forwarded": [
-        "learning.method=scaffold",
-        'learning.uplink=[{name = "top-k", share = 0.05}, "rounding"]',
-        "learning.model=ue_and_rule_parts:narrow",
-        "learning.dtype=float64",
-        "network.downlink=charged",
-        "planning.planner=round-robin",
-        "planning.max_edges=1",
-        "training.rounds=5",
-    ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
 

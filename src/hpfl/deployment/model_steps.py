@@ -138,7 +138,9 @@ class StepReader:
             raise RefusedError("size", f"a step of {len(step.factor)} messages came")
         counted = self.updates.counted
         if step.heard and (counted is None or not step.factor or step.heard > counted.num_ues):
-            raise RefusedError("malformed", f"a step of the updates of {step.heard} UEs came; their number says nothing")
+            raise RefusedError(
+                "malformed", f"a step of the updates of {step.heard} UEs came; their number says nothing"
+            )
         return max(len(step.factor), 1)
 
     def _message(self, step: Any) -> VectorSpec:
