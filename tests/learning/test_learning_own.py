@@ -14,8 +14,9 @@ from hpfl.learning.batches import Batch
 from hpfl.learning.engine import is_in_place
 from hpfl.learning.method import shared_beside
 from hpfl.learning.own import own_engine
-from hpfl.learning.own.layers import Into, OwnConvolution
+from hpfl.learning.own.layers import Into
 from hpfl.learning.own.network import OwnNetwork
+from hpfl.learning.own.own_convolution import OwnConvolution
 from hpfl.learning.own.own_engine import OwnEngine
 from hpfl.learning.side_by_side import in_turn
 from hpfl.rng import Streams

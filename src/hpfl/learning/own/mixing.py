@@ -31,7 +31,10 @@ def learnt_weights(
     point |= {name: torch.empty_like(far[name]) for name in how.names}
     slopes = {name: torch.empty_like(far[name]) for name in how.names}
     parts = torch.split(weights, [far[name][0].numel() for name in how.names], dim=1)
-    held = {name: part.reshape(far[name].shape).clone() for name, part in zip(how.names, parts, strict=True)}
+    held = {
+        name: torch.empty_like(far[name]).copy_(part.view(far[name].shape))
+        for name, part in zip(how.names, parts, strict=True)
+    }
     learn(chunk, how, numbers, (point, own, far, slopes, held), learnt == 0)
     return torch.cat([held[name].flatten(1) for name in how.names], 1)
 
