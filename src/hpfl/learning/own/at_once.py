@@ -5,6 +5,7 @@ A number that a cache holds is read for a tenth of what memory asks, and a buffe
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 from math import prod
 
@@ -58,8 +59,10 @@ class AtOnce:
         """Room for parameters."""
         shapes = dict(zip(self.chunk.spec.names, self.chunk.spec.shapes, strict=True))
         wanted = self.names if names is None else names
+        network, begin = self.chunk.network, self.start
         return {
-            name: self.work.empty(f"{role}/{name}", (len(self.start), *shapes[name]), self.start) for name in wanted
+            name: network.room(name, (len(begin), *shapes[name]), partial(self.work.empty, f"{role}/{name}", like=begin))
+            for name in wanted
         }
 
     def seen(self, rows: Tensor, names: Iterable[str], first: int = 0) -> Params:
