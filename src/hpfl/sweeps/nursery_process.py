@@ -23,8 +23,14 @@ from hpfl.sweeps import job_worker
 
 NEEDED = ("torch", "hpfl.sweeps.playing", "hpfl.sweeps.part_run")
 """What every worker needs."""
-WELCOME = ("scipy.special", "torch._dynamo")
-"""What most runs import when they begin; imported while nobody waits, and not where it may ask for GPUs."""
+WELCOME = (
+    "scipy.special",
+    "sympy",
+    "torch.fx.experimental.symbolic_shapes",
+    "torch.distributed.tensor",
+    "torch._dynamo",
+)
+"""What most runs import when they begin, in small steps: imported while nobody waits, not where it may ask for GPUs."""
 THEIRS = (signal.SIGINT, signal.SIGTERM)
 """Signals to a whole group of processes, which are the engine's to answer; it passes them on."""
 _MOST = 1 << 16
@@ -56,7 +62,8 @@ class _Nursery:
             if self._ends in ready:
                 self._bury()
             if welcome and not ready:
-                _imported(welcome.popleft())
+                with contextlib.suppress(ImportError):
+                    _imported(welcome.popleft())
 
     def _hear(self) -> bool:
         came, files, _, _ = socket.recv_fds(self._engine, _MOST, 64)
