@@ -77,6 +77,15 @@ CASES = {
         "network.downlink=charged",
         "training.rounds=7",
     ],
+    "control variates, one edge a round, which is what they count by": [
+        "learning.method=scaffold",
+        "learning.local_steps=3",
+        "learning.batch_size=3",
+        "planning.planner=round-robin",
+        "planning.max_edges=1",
+        "training.staleness_discount=0.5",
+        "training.rounds=5",
+    ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
 

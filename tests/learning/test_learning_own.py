@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from hpfl.learning import METHODS, Cohort, LocalTraining, TestData, make_task
 from hpfl.learning.batches import Batch
 from hpfl.learning.method import shared_beside
-from hpfl.learning.own.layers import Into, OwnConvolution
+from hpfl.learning.own.layers import Into
 from hpfl.learning.own.network import OwnNetwork
+from hpfl.learning.own.own_convolution import OwnConvolution
 from hpfl.learning.own.own_engine import OwnEngine
 from hpfl.learning.side_by_side import in_turn
 from hpfl.rng import Streams
@@ -101,7 +102,9 @@ def test_other_models_are_no_such_networks(module: nn.Module) -> None:
     assert OwnNetwork.of(make_task(module)) is None
 
 
-def cohort(name: str, network: Any, options: dict[str, Any], *, layerwise: bool, way: dict[str, Any]) -> Cohort:
+def cohort(
+    name: str, network: Any, options: dict[str, Any], *, layerwise: bool, way: dict[str, Any], device: str = "cpu"
+) -> Cohort:
     method = METHODS.get(name, **options)()
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -118,12 +121,13 @@ def cohort(name: str, network: Any, options: dict[str, Any], *, layerwise: bool,
         method=method,
         dtype=torch.float64,
         layerwise=layerwise,
+        device=device,
     )
 
 
 def rounds(own: Cohort) -> Iterator[Tensor]:
     """The model, what UEs keep and their figures, after two rounds."""
-    params, kept = own.task.flat_template(), None
+    params, kept = own.task.flat_template().to(own.device), None
     everyone = np.arange(len(SIZES))
     asked: dict[str, Any] = {"ues": everyone, "groups": everyone // 2, "num_groups": 2, "streams": Streams(2)}
     for number in range(2):
@@ -131,9 +135,9 @@ def rounds(own: Cohort) -> Iterator[Tensor]:
         params, kept = params - 0.1 * found.update.mean(0), found.kept
     x, y = samples(int(SIZES.sum()))
     test = TestData(x, y, one_segment_each(SIZES))
-    yield params
+    yield params.cpu()
     if kept is not None and kept.method is not None:
-        yield kept.method
+        yield kept.method.cpu()
     yield torch.from_numpy(own.evaluate(params, test, inner_lr=0.1, kept=kept)["personalised_test_loss"])
 
 
@@ -153,6 +157,22 @@ def test_methods_are_those_of_the_general_engine(name: str, network: Any) -> Non
     assert not isinstance(slow.engine, OwnEngine)
     for mine, other in zip(rounds(fast), rounds(slow), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a GPU")
+@pytest.mark.parametrize("network", [normed, four_layers])
+@pytest.mark.parametrize("name", METHODS.names())
+def test_recorded_steps_are_those_of_a_cpu(name: str, network: Any) -> None:
+    way = {"local_epochs": 3, "batch_size": 2, "batches": "independent"}  # 3, 6, 3 and 3 steps of 4, 3, 2 and 1 UEs
+    options = OPTIONS.get(name, {})
+    there, here = (cohort(name, network, options, layerwise=True, way=way, device=device) for device in ("cuda", "cpu"))
+    for mine, other in zip(rounds(there), rounds(here), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
+    assert isinstance(there.engine, OwnEngine)
+    stages = there.engine.stages
+    assert stages is not None
+    graphs = [one.graphs for one in (*stages.known.values(), *stages.scenes.values())]
+    assert any(graphs) or stages.slopes
 
 
 def test_threads_and_company_change_no_bit() -> None:

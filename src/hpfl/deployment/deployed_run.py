@@ -12,7 +12,6 @@ from hpfl.deployment.node_parts import LinkModel, node_cost
 from hpfl.deployment.real_executor import DeployedExecutor
 from hpfl.deployment.settings import CloudNodeSettings, SettingsError
 from hpfl.downlinks import broadcasting, step_coding
-from hpfl.learning import METHODS
 from hpfl.private_runs import ledger_of
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
@@ -111,11 +110,6 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
     if config.data.held_out_ues:
         raise SettingsError(
             f"data.held_out_ues is {config.data.held_out_ues}; only a simulation has UEs that never train"
-        )
-    if METHODS.traits_of(config.learning.method)["counts_ues"]:
-        raise SettingsError(
-            f'learning.method is "{config.learning.method}"; its shared state counts the UEs that were heard, which an '
-            "audit of a deployed run cannot check: simulate it"
         )
     if config.network.coherence_s:
         raise SettingsError(

@@ -102,9 +102,10 @@ class Learner:
         return params - rate * self._gradient(self._made(plain), params, key=0)
 
     def named(self, params: Vector) -> dict[str, torch.Tensor]:
-        """A flat vector as named tensors."""
-        parts = self.task.spec.unflatten(torch.from_numpy(params))
-        return {name: part.clone().contiguous() for name, part in parts.items()}
+        """A flat vector as named tensors, without what travels beside the model."""
+        spec = self.task.spec
+        parts = spec.unflatten(torch.from_numpy(params)).items()
+        return {name: part.clone().contiguous() for name, part in parts if name not in spec.beside}
 
     def _gradient(self, cohort: Cohort, params: Vector, *, key: int) -> Vector:
         return self._computed(cohort, params, key=key, kept=None)[0]

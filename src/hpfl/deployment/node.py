@@ -25,6 +25,7 @@ from hpfl.learning import LOSSES, columns_of
 from hpfl.learning.metrics import ranges_of
 from hpfl.private_runs import cell_privacy, check_whole_numbers
 from hpfl.rng import Streams
+from hpfl.training.counted import Counted
 from hpfl.training.sketch import make_projection
 
 
@@ -86,7 +87,9 @@ class SharedWork:
         self.spec = vector_spec(self.task, self.config)
         self.sending = sending_of(self.config, self.task, torch.device("cpu"))
         self.foretold = foretold_chains(self.config, self.sending)
-        self.updates = UpdateFormat(self.spec, self.sending, self.config.network.backhaul)
+        network = self.config.network
+        counted = Counted.by(self.sending, network.num_ues)
+        self.updates = UpdateFormat(self.spec, self.sending, network.backhaul, counted)
         limits = settings.limits
         self.bounds = Bounds(
             update_norm=limits.update_norm,

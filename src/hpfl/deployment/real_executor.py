@@ -14,7 +14,7 @@ from hpfl.deployment.audit import Aggregated, Uploaded
 from hpfl.deployment.books import Books
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.deliveries import Delivered, Held, num_anew
+from hpfl.deployment.deliveries import Delivered, Held, arrivals_of, num_anew, num_heard
 from hpfl.deployment.measured_timeline import RoundTimes, stretches
 from hpfl.deployment.model_steps import steps_of
 from hpfl.deployment.named_model import NamedModel
@@ -35,7 +35,7 @@ from hpfl.training.cloud_step import Step
 from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
 from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
-from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
+from hpfl.training.state import Heard, Observation, Outcome, TrainState
 
 T = TypeVar("T")
 _ROUNDS_WHOLE, _ROUNDS_TIMED = 16, 10_000
@@ -160,7 +160,7 @@ class DeployedExecutor:
         self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale, ue_bytes=ue_bytes))
         self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
-            arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
+            arrivals=arrivals_of(came, self.updates.counted),
             latency_s=measured_s,
             uplink_bits=upload_bits(self.links, came, plan.coding),
             joules=delivered_j(self.links, links, plan, came),
@@ -277,22 +277,14 @@ class DeployedExecutor:
             planned_s=plan.round_latency_s,
             measured_s=measured_s,
             coding=plan.coding,
+            counted=self.updates.counted,
+            heard=num_heard(came),
         )
 
 
 def as_vector(params: torch.Tensor) -> Vector:
     """A flat tensor as an array."""
     return np.ascontiguousarray(params.detach().cpu().numpy())
-
-
-def _arrival(edge: int, came: Delivered) -> EdgeUpdate:
-    return EdgeUpdate(
-        member=edge,
-        base_round=came.base_round,
-        update=torch.from_numpy(came.update),
-        weight=came.weight,
-        importance=came.squared_norm,
-    )
 
 
 async def _nothing() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from hpfl.learning.local_descent import direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
-from hpfl.learning.own.own_calculus import mixture, paired
+from hpfl.learning.own.own_calculus import mixture, together
 from hpfl.learning.own.pairs import Mixing
 from hpfl.learning.task import ParameterSpec
 
@@ -48,7 +48,7 @@ class Apfl(BaseMethod):
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """Steps of both models, and of the share in the first of them."""
         rate, count = training.outer_lr, len(params)
-        if paired(steps):
+        if together(steps):
             how, before = Mixing(rate, self.options.adaptive), (kept[:count], params)
             private, copy, share, *losses = mixture(how, steps, before, kept[2 * count])
             return Local(direction(params, copy, training), torch.cat([private, copy, share.reshape(1)]), *losses)

@@ -17,7 +17,7 @@ from hpfl.learning.local_descent import direction
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.own_model import OwnModel
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.own.own_calculus import envelope, paired
+from hpfl.learning.own.own_calculus import envelope, together
 from hpfl.learning.own.pairs import Envelope
 
 
@@ -45,7 +45,7 @@ class PFedMe(OwnModel):
         """The local model `w_i` moves towards the personal model of each step."""
         own, near, theta, first = self.options, params, params, None
         pace = (own.local_lr or training.outer_lr) * own.penalty
-        if paired(steps):
+        if together(steps):
             how = Envelope(own.personal_lr, own.penalty, own.inner_steps, pace)
             theta, near, loss = envelope(how, steps, params)
             return Local(own.server_mix * direction(params, near, training), theta, loss, loss)

@@ -59,11 +59,12 @@ class OwnChunk:
 
     def parts(self, flat: Tensor) -> Params:
         """The network's parameters of a vector [u, P], apart from each other."""
-        return {name: own.contiguous() for name, own in self._views(flat).items()}
+        return self.network.laid({name: own.contiguous() for name, own in self._views(flat).items()})
 
     def walking(self, start: Tensor) -> Params:
         """The same, to be written over."""
-        return {name: own.clone(memory_format=torch.contiguous_format) for name, own in self._views(start).items()}
+        own = {name: own.clone(memory_format=torch.contiguous_format) for name, own in self._views(start).items()}
+        return self.network.laid(own)
 
     def whole(self, params: Params, others: Tensor) -> Tensor:
         """One vector [u, P] of parameters; those that are not the network's come from another."""
@@ -107,7 +108,7 @@ class OwnChunk:
         if drift is not None:
             less = {name: own for name, own in self._views(drift).items() if name in pace.moving}
             found = {name: found[name] - own if name in found else own.neg() for name, own in less.items()}
-        return found or None
+        return self.network.laid(found) or None
 
 
 def _once(own: Tensor, scale: float) -> Tensor:

@@ -20,7 +20,7 @@ from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import LocalTraining
 from hpfl.learning.own.chunk import OwnChunk, stack_of
 from hpfl.learning.own.network import OwnNetwork
-from hpfl.learning.own.own_calculus import OwnCalculus, ahead, paired, said
+from hpfl.learning.own.own_calculus import OwnCalculus, ahead, said, together
 from hpfl.learning.own.stage import Stages
 from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal
@@ -124,7 +124,7 @@ class OwnEngine(GeneralEngine):
 
     def _objective(self, steps: Sequence[OwnCalculus], params: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         rates = self.training.inner_lr, self.training.outer_lr
-        if self.training.adapts and self.training.inner_steps == 1 and paired(steps):
+        if self.training.adapts and self.training.inner_steps == 1 and together(steps):
             end, before, after = ahead(rates, steps, params)
             return direction(params, end, self.training), rows, before, after
         if self.training.adapts:
