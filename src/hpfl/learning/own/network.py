@@ -1,7 +1,7 @@
 """A chain of layers with weights of each UE's own: losses and gradients of many UEs, added where they are wanted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from torch import Tensor, fx, nn
@@ -95,6 +95,11 @@ class OwnNetwork:
                 if isinstance(layer, Flatten) and errors.ndim == 5 and not errors.is_cuda:
                     errors = channels_last(errors)  # as the outputs lie that they meet next
         return loss
+
+    def split(self, moving: frozenset[str]) -> "tuple[OwnNetwork, OwnNetwork]":
+        """The layers below the first of which a parameter moves, and those from it on."""
+        lowest = self._lowest(moving)
+        return replace(self, layers=self.layers[:lowest]), replace(self, layers=self.layers[lowest:])
 
     def _lowest(self, moving: frozenset[str]) -> int:
         """The first layer of which a parameter moves: no errors are wanted below it."""
