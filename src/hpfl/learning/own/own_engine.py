@@ -67,7 +67,7 @@ class OwnEngine(GeneralEngine):
         self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
     ) -> Losses:
         """Add the update directions of a chunk to its group sums."""
-        if self.in_place:
+        if self.in_place and not start.is_cuda:
             return self.updates_in_place(start, steps, sums, kept, None)
         stack = stack_of(steps)
         own = self._rows(kept, start, _first_arrays(stack.batches))
