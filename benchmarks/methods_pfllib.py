@@ -235,7 +235,7 @@ def accuracy(found: Any, data: Split, method: str) -> float:
     inputs, labels, sizes = data.test
     test = TestData(torch.from_numpy(inputs), torch.from_numpy(labels), Shards.of(sizes))
     figures = found.cohort.evaluate(found.params, test, inner_lr=RATE, kept=found.kept)
-    each = figures["accuracy" if method in SHARED else "personalised_accuracy"]
+    each = figures["global_accuracy" if method in SHARED else "personalised_accuracy"]
     return float(np.average(each, weights=sizes))
 
 

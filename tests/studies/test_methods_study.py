@@ -44,7 +44,7 @@ def test_every_method_is_tried_at_every_step_on_a_seed_that_judges_nothing() -> 
     parts = methods.parts(FULL, [0, 1])
     assert {part.config.training.seed for part in parts} == {DEVELOPMENT}
     tried = Counter((part.labels["data"], part.labels["method"]) for part in parts)
-    assert set(tried.values()) == {3}
+    assert set(tried.values()) == {5}
     assert len(tried) == len(grid(FULL)) * len(METHOD_NAMES)
     assert not methods.then(FULL, [0, 1], [])
 
