@@ -47,7 +47,7 @@ PFLLIB = {  # ours, theirs: its name, its options, our options
     "fedala": ("FedALA", ["-p", "2", "-s", "80"], {}),
     "scaffold": ("SCAFFOLD", [], {}),
 }
-SHARED = {"fedavg", "fedprox", "fedbabu", "scaffold"}  # evaluated with the model that all share
+SHARED = {"fedavg", "fedprox", "fedbabu", "scaffold", "pfedme"}  # evaluated with the model that all share
 SETS = {"MNIST": ("mnist", (1, 28, 28), 1024), "Cifar10": ("cifar10", (3, 32, 32), 1600)}
 
 
