@@ -61,7 +61,9 @@ class AtOnce:
         wanted = self.names if names is None else names
         network, begin = self.chunk.network, self.start
         return {
-            name: network.room(name, (len(begin), *shapes[name]), partial(self.work.empty, f"{role}/{name}", like=begin))
+            name: network.room(
+                name, (len(begin), *shapes[name]), partial(self.work.empty, f"{role}/{name}", like=begin)
+            )
             for name in wanted
         }
 
