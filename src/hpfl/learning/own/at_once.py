@@ -5,7 +5,7 @@ A number that a cache holds is read for a tenth of what memory asks, and a buffe
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from math import prod
 
@@ -62,8 +62,13 @@ class AtOnce:
 
     def empty(self, role: str, names: Iterable[str] | None = None) -> Params:
         """Room for parameters."""
-        count, wanted = self.chunk.num_ues, self.names if names is None else names
-        return {name: self.work.empty(f"{role}/{name}", (count, *self.shapes[name]), self.start) for name in wanted}
+        count, network, wanted = self.chunk.num_ues, self.chunk.network, self.names if names is None else names
+        return {
+            name: network.room(
+                name, (count, *self.shapes[name]), partial(self.work.empty, f"{role}/{name}", like=self.start)
+            )
+            for name in wanted
+        }
 
     def seen(self, rows: Tensor, names: Iterable[str], first: int = 0) -> Params:
         """Parameters that lie side by side in rows [u, ...], from a place on."""

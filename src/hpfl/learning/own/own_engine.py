@@ -85,8 +85,8 @@ class OwnEngine(GeneralEngine):
 
     @property
     def in_place(self) -> bool:
-        """Whether chunks are computed in buffers that stay: dense layers on a CPU, by methods that say how."""
-        if self.stages is not None or self.network is None or self.network.convolves:
+        """Whether chunks are computed in buffers that stay: on a CPU, by methods that say how."""
+        if self.stages is not None or self.network is None:
             return False
         if self.method is not None:
             return says_at_once(self.method)
