@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def note_debts(side: "ParentSide", child: Child) -> None:
     """Count what a child owes as it leaves; where most are gone, or all are told to go, nobody is blamed."""
     there = len(side.hub.children.keys() - {child.number})
-    most_are_gone = there < side.attendance.quorum_of(len(side.roster)) - 1
-    if child.hello.visitor or side.is_over or not side.hub.is_listening or most_are_gone:
+    most_are_gone = there < side.attendance.quorum_of(len(side.seats)) - 1
+    if not child.trains or side.is_over or not side.hub.is_listening or most_are_gone:
         return
     book, number = side.gathering, child.number
     answered = book.held.keys() | book.failed | book.vacant

@@ -15,7 +15,7 @@ from hpfl.downlinks import broadcasting, step_coding
 from hpfl.private_runs import ledger_of
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
-from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_columns
+from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, held_out_columns, summary_columns
 from hpfl.training.foretold import Foretold
 from hpfl.training.loop import Evaluate, Parts
 from hpfl.training.state import TrainState
@@ -50,6 +50,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         streams=streams,
     )
     coding, foretold = step_coding(config, experiment.sending), _foretold(experiment, streams)
+    own_columns = held_out_columns(experiment.metrics) if experiment.newcomers else ()
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
@@ -74,7 +75,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             evaluate=_every(executor, config),
             streams=streams,
             stopwatch=time.perf_counter,
-            columns=summary_columns(experiment.metrics),
+            columns=(*summary_columns(experiment.metrics), *own_columns),
             projection=arrivals_projection(config, experiment.sending.spec.num_parameters, params.device),
             ledger=ledger_of(config, deployed=True),
         ),
@@ -107,10 +108,6 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
     for name in ("trace", "write_trace"):
         if getattr(config.network, name):
             raise SettingsError(f"network.{name} is given; only a simulation is replayed from a trace or writes one")
-    if config.data.held_out_ues:
-        raise SettingsError(
-            f"data.held_out_ues is {config.data.held_out_ues}; only a simulation has UEs that never train"
-        )
     if config.network.coherence_s:
         raise SettingsError(
             "network.coherence_s is given; a deployed cloud plans once a round: give network.coherence_rounds"

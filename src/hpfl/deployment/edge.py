@@ -64,7 +64,7 @@ class Edge:
 
     def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         self.ues = EdgeUes(settings, experiment)
-        self.orders_for: Collection[int] = frozenset(self.ues.side.roster.values())
+        self.orders_for: Collection[int] = frozenset(self.ues.side.seats)
         self.up = ChildSide(settings, experiment, self, address=settings.cloud, parent=settings.cloud_name)
         self._settings = settings
         self._experiment = experiment

@@ -32,7 +32,7 @@ from hpfl.planning.problem import Plan
 from hpfl.privacy.ledger import RELEASES
 from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.cloud_step import Step
-from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_apart
 from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
 from hpfl.training.state import Heard, Observation, Outcome, TrainState
@@ -220,7 +220,13 @@ class DeployedExecutor:
         if not found:
             return None
         self.figures = found
-        return summary_of(self.evaluation(), self.metrics)
+        return summary_apart(self.evaluation(), self.newcomers, self.metrics)
+
+    @property
+    def newcomers(self) -> BoolArray | None:
+        """The UEs that never train, [N]; None: everybody does."""
+        who = sorted(self.cloud.newcomers)
+        return np.isin(np.arange(self.links.config.network.num_ues), who) if who else None
 
     def evaluation(self) -> Evaluation:
         """The newest figures of every UE; NaN for those that never reported."""
