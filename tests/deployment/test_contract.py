@@ -85,7 +85,6 @@ CASES = {
         "planning.planner=round-robin",
         "planning.max_edges=1",
         "training.staleness_discount=0.5",
-        "training.rounds=5",
     ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
