@@ -9,6 +9,8 @@ from torch import Tensor
 
 from hpfl.arrays import IntArray
 
+_LARGE_BYTES = 4_000_000
+
 
 class StoredRows(Protocol):
     """One version of the rows [N, S] of very many UEs, which lie elsewhere; it never changes."""
@@ -82,19 +84,39 @@ class Kept:
         """Those of some UEs for whoever writes to none of them: of all in order they are these very rows."""
         return Kept(*(None if own is None else _read(own, ues) for own in self._all))
 
+    def seen(self, at: IntArray) -> "Kept":
+        """Those of some UEs for whoever writes to none of them: these very rows where they lie side by side."""
+        return Kept(*(None if own is None else own[_place(at, own)] for own in self._all))
+
+    def room(self, at: IntArray, dtype: torch.dtype) -> Tensor | None:
+        """Where the method's rows of some UEs are to be written, if they lie side by side."""
+        place = None if self.method is None else _place(at, self.method)
+        if self.method is None or self.method.dtype != dtype or not isinstance(place, slice):
+            return None
+        return self.method[place]
+
     def write(self, at: IntArray, rows: "Kept") -> None:
         """Put rows in place of those of some UEs."""
         for own, new in zip(self._all, rows._all, strict=True):
             if own is not None and new is not None:
-                own[_place(at, own)] = new.to(own)
+                place = _place(at, own)
+                if not isinstance(place, slice) or own[place].data_ptr() != new.data_ptr():  # else it is there
+                    own[place] = new.to(own)
 
     def unwritten(self) -> "Kept":
         """Room for as many rows."""
-        return Kept(*(None if own is None else torch.empty_like(own) for own in self._all))
+        return Kept(*(None if own is None else _unwritten(own) for own in self._all))
 
     @property
     def _all(self) -> tuple[Tensor | None, ...]:
         return self.method, self.uplink, self.codec
+
+
+def _unwritten(own: Tensor) -> Tensor:
+    """Room for as many rows. On a CPU numpy asks for large pages, of which the system makes far fewer."""
+    if own.is_cuda or own.nbytes < _LARGE_BYTES:
+        return torch.empty_like(own)
+    return torch.from_numpy(np.empty(own.shape, dtype=own[:0].numpy().dtype))
 
 
 def _place(at: IntArray, own: Tensor) -> slice | Tensor:

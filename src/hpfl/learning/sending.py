@@ -10,7 +10,7 @@ from hpfl.arrays import IntArray
 from hpfl.learning.batches import Batch
 from hpfl.learning.coding import BY_UE, UNCODED, Coding, Travelling
 from hpfl.learning.draws import Draws
-from hpfl.learning.engine import Engine, Losses, Sums, clip_factors
+from hpfl.learning.engine import Engine, InPlaceEngine, Losses, Sums, clip_factors, is_in_place
 from hpfl.learning.faults import LearningError
 from hpfl.learning.kept import Kept
 from hpfl.learning.method import Method, is_silent, num_travelling
@@ -110,9 +110,15 @@ class Sending:
         kept: Kept,
         draws: Draws,
         coding: Coding = UNCODED,
+        room: Tensor | None = None,
     ) -> tuple[Losses, Kept]:
-        """Add what arrives of a chunk of UEs to its sums; their losses, and what they keep now."""
+        """Add what arrives of a chunk of UEs to its sums; their losses, and what they keep now.
+
+        `room` [u, S] is where the method's numbers may be written.
+        """
         inside = sums.clip is None or (engine.clips and sums.per_ue is None)
+        if is_in_place(engine) and self.uplink.is_identity and sums.clip is None and not coding.codes:
+            return self._in_place(engine, start, steps, sums, kept, room)
         if self.is_plain and inside and not coding.codes:
             return engine.updates(start, steps, sums), kept
         directions = start.new_empty(len(draws.ues), start.shape[-1])
@@ -130,6 +136,23 @@ class Sending:
             arrived, errors = self.travelling.coded(coding.chain, arrived, errors, own)
         sums.add(arrived)
         return losses, Kept(None if of_method is None else losses.kept, left, errors)
+
+    def _in_place(
+        self,
+        engine: InPlaceEngine,
+        start: Tensor,
+        steps: Sequence[dict[str, Batch]],
+        sums: Sums,
+        kept: Kept,
+        room: Tensor | None,
+    ) -> tuple[Losses, Kept]:
+        """The same without a row for each UE."""
+        of_method = None if kept.method is None else kept.method.to(start)
+        losses = engine.updates_in_place(start, steps, sums, of_method, room)
+        for rows in (sums.total,) if sums.per_ue is None else (sums.total, sums.per_ue):
+            for stretch in self.staying:
+                rows[:, stretch].zero_()
+        return losses, Kept(None if of_method is None else losses.kept, kept.uplink, kept.codec)
 
     def _arrived(self, directions: Tensor, kept: Tensor | None, draws: Draws) -> tuple[Tensor, Tensor | None]:
         """What arrives of directions [u, P]: 0 where nothing travels; and what the uplink keeps."""

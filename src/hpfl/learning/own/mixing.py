@@ -9,7 +9,7 @@ from torch import Tensor
 from hpfl.learning.batches import Batch
 from hpfl.learning.own.chunk import OwnChunk
 from hpfl.learning.own.layers import Into, Params
-from hpfl.learning.own.scene import all_taken, taken
+from hpfl.learning.own.scene import State, all_taken, taken
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,17 @@ def learnt_weights(
     point |= {name: torch.empty_like(far[name]) for name in how.names}
     slopes = {name: torch.empty_like(far[name]) for name in how.names}
     parts = torch.split(weights, [far[name][0].numel() for name in how.names], dim=1)
-    held = {name: part.reshape(far[name].shape).clone() for name, part in zip(how.names, parts, strict=True)}
-    fresh = learnt == 0
+    held = {
+        name: torch.empty_like(far[name]).copy_(part.view(far[name].shape))
+        for name, part in zip(how.names, parts, strict=True)
+    }
+    learn(chunk, how, numbers, (point, own, far, slopes, held), learnt == 0)
+    return torch.cat([held[name].flatten(1) for name in how.names], 1)
+
+
+def learn(chunk: OwnChunk, how: Learning, numbers: Sequence[int], state: State, fresh: Tensor) -> None:
+    """The same in place: mixtures, own parameters, gaps to the shared ones, room for slopes, and the weights."""
+    held = state[4]
 
     def step(at: Params, mine: Params, gaps: Params, found: Params, shares: Params, batch: Batch) -> Tensor:
         for name in how.names:
@@ -44,10 +53,9 @@ def learnt_weights(
 
     for number in range(how.first_passes if bool(fresh.any()) else 1):
         before = {name: part.clone() for name, part in held.items()} if number else held
-        all_taken(taken(chunk, ("learnt", how), step, (point, own, far, slopes, held), numbers))
-        if number:
-            held = {name: torch.where(_like(fresh, part), part, before[name]) for name, part in held.items()}
-    return torch.cat([held[name].flatten(1) for name in how.names], 1)
+        all_taken(taken(chunk, ("learnt", how), step, state, numbers))
+        for name, part in held.items() if number else ():
+            part.copy_(torch.where(_like(fresh, part), part, before[name]))
 
 
 def _some(params: Params, names: Sequence[str]) -> Params:

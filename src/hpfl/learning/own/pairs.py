@@ -9,8 +9,8 @@ from torch import Tensor
 from hpfl.learning.batches import Batch
 from hpfl.learning.own.chunk import OwnChunk
 from hpfl.learning.own.layers import Into, Params
-from hpfl.learning.own.scene import all_taken, first_state, taken
-from hpfl.learning.own.stage import first_ues
+from hpfl.learning.own.scene import State, all_taken, first_state, taken
+from hpfl.learning.own.stage import first_params, first_ues
 
 _SHARE = "share"
 
@@ -38,8 +38,16 @@ def mixed(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Private models [u, P], copies of the shared one, shares [u], and the first losses at copy and mixture."""
     private, copy = (chunk.walking(model) for model in models)
-    mixture = {name: torch.empty_like(own) for name, own in copy.items()}
-    network, names, state = chunk.network, chunk.network.names, (copy, private, mixture)
+    mixture, found = ({name: torch.empty_like(own) for name, own in copy.items()} for _ in range(2))
+    share, *losses = mix(chunk, how, numbers, (copy, private, mixture, found), share)
+    return chunk.whole(private, models[0]), chunk.whole(copy, models[1]), share, losses[0], losses[1]
+
+
+def mix(
+    chunk: OwnChunk, how: Mixing, numbers: Sequence[int], models: State, share: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of copies and private models in place, with room for mixtures and gradients: shares and losses."""
+    network, names, state, slopes = chunk.network, chunk.network.names, models[:3], models[3]
 
     def blended(own: Params, mine: Params, both: Params, used: Tensor) -> None:
         for name in names:
@@ -59,21 +67,28 @@ def mixed(
     own, mine, both = first_state(state, count)
     batch, used = first_ues(chunk.batch(begun), count), share[:count]
     blended(own, mine, both, used)
-    found = {name: torch.empty_like(part) for name, part in both.items()}
+    found = first_params(slopes, count)
     at_mixture = network.gradient(both, batch, Into(found, names))
-    gaps = [((mine[name] - own[name]) * found[name]).flatten(1).sum(1) for name in names]
+    if how.adaptive:
+        gaps = [torch.sub(mine[name], own[name], out=both[name]).mul_(found[name]).flatten(1).sum(1) for name in names]
     for name in names:
         mine[name].addcmul_(found[name], _wide(used, found[name]), value=-how.rate)
     if how.adaptive:
         share = (share - how.rate * torch.stack(gaps).sum(0)).clamp(0.0, 1.0)
     at_copy = moved(own, batch)
     all_taken(taken(chunk, ("mixed", how.rate), step, (*state, {_SHARE: share}), later))
-    return chunk.whole(private, models[0]), chunk.whole(copy, models[1]), share, at_copy, at_mixture
+    return share, at_copy, at_mixture
 
 
 def enveloped(chunk: OwnChunk, how: Envelope, numbers: Sequence[int], start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Personal models [u, P], local ones near them, and the first losses [u]."""
     theta, near = chunk.walking(start), chunk.walking(start)
+    first = envelop(chunk, how, numbers, (theta, near))
+    return chunk.whole(theta, start), chunk.whole(near, start), first
+
+
+def envelop(chunk: OwnChunk, how: Envelope, numbers: Sequence[int], models: State) -> Tensor:
+    """The same of personal and local models in place; the first losses."""
     network, names, pull = chunk.network, chunk.network.names, how.rate * how.penalty
 
     def step(own: Params, close: Params, batch: Batch) -> Tensor:
@@ -86,18 +101,26 @@ def enveloped(chunk: OwnChunk, how: Envelope, numbers: Sequence[int], start: Ten
             close[name].lerp_(own[name], how.pace)
         return losses[0]
 
-    first = all_taken(taken(chunk, ("enveloped", how), step, (theta, near), numbers))
+    first = all_taken(taken(chunk, ("enveloped", how), step, models, numbers))
     assert first is not None
-    return chunk.whole(theta, start), chunk.whole(near, start), first
+    return first
 
 
 def looked_ahead(
     chunk: OwnChunk, rates: tuple[float, float], numbers: Sequence[int], start: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`w <- w - outer grad f(w - inner grad f(w))`: where it ends [u, P], the first losses at `w` and after it."""
-    (inner, outer), point = rates, chunk.walking(start)
+    point = chunk.walking(start)
     ahead = {name: torch.empty_like(own) for name, own in point.items()}
-    network, names = chunk.network, chunk.network.names
+    before, after = look_ahead(chunk, rates, numbers, (point, ahead))
+    return chunk.whole(point, start), before, after
+
+
+def look_ahead(
+    chunk: OwnChunk, rates: tuple[float, float], numbers: Sequence[int], models: State
+) -> tuple[Tensor, Tensor]:
+    """The same of a point in place, with room for what lies ahead of it: the first losses at both."""
+    (inner, outer), network, names = rates, chunk.network, chunk.network.names
 
     def step(own: Params, adapted: Params, support: Batch, query: Batch) -> Tensor:
         for name in names:
@@ -107,9 +130,9 @@ def looked_ahead(
         return torch.stack([loss, after])
 
     roles = ("support", "query")
-    first = all_taken(taken(chunk, ("looked ahead", rates), step, (point, ahead), numbers, roles))
+    first = all_taken(taken(chunk, ("looked ahead", rates), step, models, numbers, roles))
     assert first is not None
-    return chunk.whole(point, start), first[0], first[1]
+    return first[0], first[1]
 
 
 def _begun(chunk: OwnChunk, numbers: Sequence[int]) -> tuple[int, list[int]]:
