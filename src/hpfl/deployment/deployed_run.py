@@ -3,6 +3,8 @@
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hpfl.assembly import arrivals_projection, cloud_settings, make_radio, menu_on_air, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.bridge import LoopThread
@@ -50,7 +52,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         streams=streams,
     )
     coding, foretold = step_coding(config, experiment.sending), _foretold(experiment, streams)
-    own_columns = held_out_columns(experiment.metrics) if experiment.newcomers else ()
+    new = experiment.newcomers
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
@@ -63,6 +65,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,
         metrics=experiment.metrics,
+        newcomers=np.isin(np.arange(config.network.num_ues), sorted(new)) if new else None,
     )
     params = experiment.task.initial_parameters(streams.at("model")).to(torch_dtype(config))
     nothing = params.new_zeros((config.network.edges, 0))  # pending updates stay at their edges
@@ -75,7 +78,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             evaluate=_every(executor, config),
             streams=streams,
             stopwatch=time.perf_counter,
-            columns=(*summary_columns(experiment.metrics), *own_columns),
+            columns=summary_columns(experiment.metrics) + (held_out_columns(experiment.metrics) if new else ()),
             projection=arrivals_projection(config, experiment.sending.spec.num_parameters, params.device),
             ledger=ledger_of(config, deployed=True),
         ),

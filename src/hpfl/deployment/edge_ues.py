@@ -15,6 +15,7 @@ from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import default_name
 from hpfl.deployment.node_parts import training_slots, ue_roster
 from hpfl.deployment.parent import ParentSide
+from hpfl.deployment.rosters import training_seats
 from hpfl.deployment.secure_sums import SOONER, SecureSums
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.waiting import asked_until
@@ -140,9 +141,12 @@ class EdgeUes:
             return False
         return not owing or (bool(gathering.held) and self.side.sketches.is_over(owing, len(there)))
 
+    def _seats(self) -> Collection[int]:
+        return training_seats(self.side.roster, self.side.newcomers)
+
     def _is_unproved(self, gathering: Gathering) -> bool:
         """Whether a few UEs alone have answered, and say that they compute nothing usable: no word on the model."""
-        return not gathering.held and not gathering.most_failed(self.side.seats)
+        return not gathering.held and not gathering.most_failed(self._seats())
 
     async def collected(
         self,
@@ -173,7 +177,7 @@ class EdgeUes:
             due = self.secure.begin_updates(orders)
             orders = {ue: order for ue, order in orders.items() if ue in due}
         self.ways.begin(announced, asked.coding)
-        known = {*self.side.seats, *orders}  # who has left the roster since it was planned counts as missing
+        known = {*self._seats(), *orders}  # who has left the roster since it was planned counts as missing
         tags = dict.fromkeys(known, tag.by(self.side.name))
         planned_s = {ue: one.compute_s + one.upload_s for ue, one in plan.items()} if asked.paced else {}
         took = await self.side.collect(orders, tags, at_once=slots, within_s=within_s, planned_s=planned_s)

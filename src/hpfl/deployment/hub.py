@@ -11,6 +11,7 @@ import grpc
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.admission import Admission, ProvenChild
+from hpfl.deployment.attached_children import AttachedChildren
 from hpfl.deployment.checks import check_hello, check_name
 from hpfl.deployment.doors import STREAMS_BY_NAME, Doors, place_of
 from hpfl.deployment.greeting import Shapes, remembered
@@ -88,8 +89,8 @@ class Hub:
         metrics: Metrics,
         newcomers: Collection[int] = (),
     ) -> None:
-        self.children: dict[int, Child] = {}
-        self.onlookers: dict[int, Child] = {}
+        self.there = AttachedChildren()
+        self.children, self.onlookers = self.there.children, self.there.onlookers
         self._newcomers = newcomers
         self.metrics, self.is_listening = metrics, False
         self._parent = parent
@@ -101,11 +102,6 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
         self._open: set[Child] = set()
-
-    @property
-    def everybody(self) -> dict[int, Child]:
-        """Children and onlookers."""
-        return {**self.children, **self.onlookers} if self.onlookers else self.children
 
     async def start(self, listen: str, tls: TlsSettings) -> int:
         """Listen at `host:port`; the port, which the system chooses where 0 is asked for."""
@@ -133,7 +129,7 @@ class Hub:
     async def stop(self) -> None:
         """End all streams and stop listening; what was taken from them stays taken."""
         self.is_listening = False
-        for child in list(self.everybody.values()):
+        for child in list(self.there.everybody.values()):
             child.stream.end()
         if self._server is not None:
             await self._server.stop(_GRACE_S)
@@ -162,8 +158,8 @@ class Hub:
     async def say_farewell(self, frame: bytes, *, at_once: int) -> None:
         """Send everybody the last word, again if need be, until they have left or have had time enough."""
         for _ in range(_FAREWELLS):
-            self.send_all([frame], list(self.everybody.values()), at_once=at_once)
-            if await until(lambda: not self.everybody, self._left, _FAREWELL_S):
+            self.send_all([frame], list(self.there.everybody.values()), at_once=at_once)
+            if await until(lambda: not self.there.everybody, self._left, _FAREWELL_S):
                 return
 
     async def _attach(self, _requests: Any, context: Any) -> None:
@@ -226,7 +222,7 @@ class Hub:
 
     def _retire(self, child: Child) -> None:
         """A child that comes anew has lost its old stream, whatever that stream believes."""
-        before = None if child.hello.visitor else self._book_of(child).pop(child.number, None)
+        before = None if child.hello.visitor else self.there.book_of(child).pop(child.number, None)
         if before is not None:
             log("child attached anew", child=child.name)
             self._parent.detached(before)
@@ -236,23 +232,20 @@ class Hub:
         self._open.add(child)
         if child.hello.visitor:
             return
-        self._book_of(child)[child.number] = child
+        self.there.book_of(child)[child.number] = child
         self.metrics.attachments.inc()
-        self.metrics.attached.set(len(self.everybody))
+        self.metrics.attached.set(len(self.there.everybody))
 
     def _leave(self, child: Child) -> None:
         self._open.discard(child)
         if child.hello.visitor:
             self._parent.detached(child)
-        elif self._book_of(child).get(child.number) is child:
-            del self._book_of(child)[child.number]
+        elif self.there.book_of(child).get(child.number) is child:
+            del self.there.book_of(child)[child.number]
             self._parent.detached(child)
             self._left.set()
             log("child left", child=child.name)
-        self.metrics.attached.set(len(self.everybody))
-
-    def _book_of(self, child: Child) -> dict[int, Child]:
-        return self.onlookers if child.never_trains else self.children
+        self.metrics.attached.set(len(self.there.everybody))
 
     async def _listen(self, child: Child) -> Ended:
         try:

@@ -69,7 +69,7 @@ class Learner:
 
     def update(self, params: Vector, *, base_round: int, edge_round: int) -> Vector:
         """`(w - w_end) / beta` after this UE's local steps from `params`, with its twin's mini-batches."""
-        return self._gradient(self._cohort, params, key=draw_key(base_round, edge_round))
+        return self._computed(self._cohort, params, key=draw_key(base_round, edge_round), kept=None)[0]
 
     def sketch(self, update: Vector) -> FloatArray:
         """The linear sketch of an update that the cloud plans with."""
@@ -115,16 +115,13 @@ class Learner:
         if rate == 0:
             return params.copy()
         plain = LocalTraining(inner_lr=0.0, outer_lr=rate, local_steps=steps)
-        return params - rate * self._gradient(self._made(plain), params, key=0)
+        return params - rate * self._computed(self._made(plain), params, key=0, kept=None)[0]
 
     def named(self, params: Vector) -> dict[str, torch.Tensor]:
         """A flat vector as named tensors, without what travels beside the model."""
         spec = self.task.spec
         parts = spec.unflatten(torch.from_numpy(params)).items()
         return {name: part.clone().contiguous() for name, part in parts if name not in spec.beside}
-
-    def _gradient(self, cohort: Cohort, params: Vector, *, key: int) -> Vector:
-        return self._computed(cohort, params, key=key, kept=None)[0]
 
     def _computed(
         self, cohort: Cohort, params: Vector, *, key: int, kept: Kept | None

@@ -64,7 +64,7 @@ class ParentSide:
         self.opening = Opening(
             self.attendance,
             settings.timing,
-            there=lambda: len(self.hub.everybody) - len(self.hub.children.keys() & self.gathering.vacant),
+            there=lambda: len(self.hub.there.everybody) - len(self.hub.children.keys() & self.gathering.vacant),
             expected=lambda: len(self.roster),
             resumed=lambda: self.model is not None and self.model.tag.round > 0,
         )
@@ -79,12 +79,6 @@ class ParentSide:
             metrics=self.metrics,
             newcomers=self.newcomers,
         )
-
-    @property
-    def seats(self) -> Collection[int]:
-        """Numbers of the roster's children that train."""
-        numbers = self.roster.values()
-        return [number for number in numbers if number not in self.newcomers] if self.newcomers else numbers
 
     async def start(self) -> int:
         """Listen for children; the port."""
@@ -164,16 +158,16 @@ class ParentSide:
         self, model: NamedModel, *, within_s: float, is_over: Callable[[], bool] = lambda: False
     ) -> dict[int, Any]:
         """Every UE's figures of a model, as far as they come in time and those who were asked stay."""
-        call = FiguresCall(self.attendance, self.hub.everybody, limit_s=within_s)
+        call = FiguresCall(self.attendance, self.hub.there.everybody, limit_s=within_s)
         evaluating = self.evaluating = Evaluating(model.tag, self._columns, self._ranges, call.heard)
         self.hub.send_all(model.frames(pb.EVALUATE), list(call.asked.values()), at_once=self.at_once)
 
         def done() -> bool:
-            return is_over() or call.is_over(evaluating.heard, self.hub.everybody)
+            return is_over() or call.is_over(evaluating.heard, self.hub.there.everybody)
 
         await until(done, evaluating.changed, within_s)
         if not is_over():
-            call.close(evaluating.heard, self.hub.everybody)
+            call.close(evaluating.heard, self.hub.there.everybody)
         return self._losses.believed(evaluating.figures)
 
     async def farewell(self, message: Any) -> None:

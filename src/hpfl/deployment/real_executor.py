@@ -55,7 +55,7 @@ class DeployedExecutor:
     """Bridges the synchronous round to the cloud's event loop; what it must remember is in the `TrainState`.
 
     `usual_noise` is what each coding of the menu usually adds, and `delays` the rounds by which it delays
-    (`planning/codings.py`), where the planner asks.
+    (`planning/codings.py`), where the planner asks. `newcomers` [N] never train (None: everybody does).
     """
 
     cloud: Cloud
@@ -70,6 +70,7 @@ class DeployedExecutor:
     staleness_bound: int
     uploaded: Uploaded | None = None
     metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
+    newcomers: BoolArray | None = None
     timings: deque[Timing] = field(default_factory=lambda: deque(maxlen=_ROUNDS_WHOLE))
     over_planned: deque[float] = field(default_factory=lambda: deque(maxlen=_ROUNDS_TIMED))
     figures: dict[int, Any] = field(default_factory=dict)
@@ -221,12 +222,6 @@ class DeployedExecutor:
             return None
         self.figures = found
         return summary_apart(self.evaluation(), self.newcomers, self.metrics)
-
-    @property
-    def newcomers(self) -> BoolArray | None:
-        """The UEs that never train, [N]; None: everybody does."""
-        who = sorted(self.cloud.newcomers)
-        return np.isin(np.arange(self.links.config.network.num_ues), who) if who else None
 
     def evaluation(self) -> Evaluation:
         """The newest figures of every UE; NaN for those that never reported."""
