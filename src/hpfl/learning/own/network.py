@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeGuard
 
 from torch import Tensor, fx, nn
@@ -43,7 +44,7 @@ class OwnNetwork:
             return None
         return OwnNetwork(own, output_of(task.criterion, task.loss))
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """Of all parameters."""
         return frozenset(name for layer in self.layers if is_own(layer) for name in layer.names)
@@ -53,7 +54,7 @@ class OwnNetwork:
         """Whether there are convolutions."""
         return bool(self.filters)
 
-    @property
+    @cached_property
     def filters(self) -> frozenset[str]:
         """The weights of convolutions."""
         return frozenset(f"{layer.name}.weight" for layer in self.layers if isinstance(layer, OwnConvolution))
