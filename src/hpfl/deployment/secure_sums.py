@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Set
 from typing import Any, Literal
 
 import numpy as np
@@ -122,6 +122,10 @@ class SecureSums:
             vacant(True)
             await asyncio.sleep(pause_s)
             pause_s = min(2.0 * pause_s, _LONGEST_PAUSE_S)
+
+    def able(self, numbers: Set[int]) -> Set[int]:
+        """Those of some UEs that can still take part in this session: nobody waits for what the others compute."""
+        return numbers if self._cell is None else self._cell.able(numbers)
 
     def begin_updates(self, of: Collection[int]) -> set[int]:
         """Masked updates are due; whom it is worth asking."""
