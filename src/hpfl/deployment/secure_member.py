@@ -41,7 +41,10 @@ class _Session:
     member: Member
     steps: "asyncio.Queue[SecureStep]" = field(default_factory=asyncio.Queue)
     masked: asyncio.Event = field(default_factory=asyncio.Event)
+    masking: "asyncio.Future[None] | None" = None
+    writing: "asyncio.Future[None] | None" = None
     listed: dict[str, frozenset[int]] = field(default_factory=dict)
+    uncovered: set[str] = field(default_factory=set)
     draws: Draws | None = None
     upload: Vector | None = None
     answers: bool = False
@@ -172,13 +175,15 @@ class SecureMember:
             masked = member.masked(SKETCH, self.format.sketch_words(own.sketch, self._weight, tag, self._number))
             packed = packed_words(masked, self.format.sketch.bits).tobytes()
             await self._say(session, pb.MASKED, {self._number: packed}, of=SKETCH)
-        session.answers = True
-        masking = asyncio.ensure_future(self._mask(session, own))
+        session.answers, first = True, session.sums[0]
         try:
             while True:
+                if session.masking is None and (first == UPDATE or first in session.uncovered):
+                    session.masking = asyncio.ensure_future(self._mask(session, own))
                 await self._answer(session, await session.steps.get())
         finally:
-            masking.cancel()
+            if session.masking is not None:
+                session.masking.cancel()
 
     async def _set_up(self, session: _Session) -> None:
         """Keys, shares, and that all know the same members: nothing of it depends on the update."""
@@ -227,13 +232,21 @@ class SecureMember:
             raise SecrecyError(f"step {step.kind} of {of!r} came from the edge, and is not due")
         survivors = listed[of]
         if step.kind == pb.SURVIVORS and not member.standing.is_of(survivors):
-            await self._say(session, pb.VOTES, member.vote(of, survivors), of=of)
+            votes, sums = member.vote(of, survivors), session.sums[session.sums.index(of) :]
+            session.writing = asyncio.ensure_future(
+                asyncio.to_thread(self._history.expect, session.tag, sums, survivors)
+            )
+            session.writing.add_done_callback(_seen)
+            await self._say(session, pb.VOTES, votes, of=of)
             return
+        if session.writing is not None:
+            await session.writing
         is_asked = step.kind == pb.VOTED
         data = member.reveal(of, step.entries) if is_asked else member.reveal_standing(of, survivors)
         if not self._history.has(session.tag, of, survivors):
             await asyncio.to_thread(self._history.note, session.tag, of, survivors)
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
+        session.uncovered.add(of)
 
     def _own(self, tag: Tag) -> OwnUpdate | None:
         """The update on a model, if it is there."""
@@ -250,6 +263,12 @@ class SecureMember:
         session.end()
         if self._session is session:
             self._session = None
+
+
+def _seen(writing: "asyncio.Future[None]") -> None:
+    """Look at how it went, if nobody waits for it any more."""
+    if not writing.cancelled():
+        writing.exception()
 
 
 def cell_of(config: Experiment, number: int) -> int:

@@ -80,6 +80,7 @@ class Member:
         self._channels: dict[int, PairKeys] = {}
         self._held: dict[int, list[bytes]] = {}
         self._members: frozenset[int] = frozenset()
+        self._among: frozenset[int] = frozenset()
         self.standing = StandingList(identity.number)
 
     @property
@@ -129,7 +130,7 @@ class Member:
             for sender, parcel in shares.items()
         }
         self._held |= {sender: found for sender, found in opened.items() if found is not None}
-        self._members = members
+        self._members = self._among = members
         self.standing.know(members, self._vouching)
 
     def prepare(self, instance: str) -> None:
@@ -140,13 +141,19 @@ class Member:
             one.ahead = listed, self._shares_of(one, listed)
 
     def masked(self, instance: str, words: AnyWords) -> MaskedWords:
-        """Round 2: words plus the self mask plus or minus a mask with each other member, modulo `2**bits`."""
+        """Round 2: words plus the self mask plus or minus a mask with each other member, modulo `2**bits`.
+
+        Once this member has uncovered the first sum after votes, members are its survivors: nobody else is in another.
+        """
         one = self._sum(instance)
         checked(words, one.instance)
         own = words.astype(word_type(one.instance.bits))
         with one.lock:
             if one.sent is None:
                 total = self._mask(one)  # is used once, and becomes what is sent
+                if gone := self._members - self._among:
+                    plus, minus = self._pair_masks(one, gone)
+                    add_masks(total, minus, plus)
                 total += own
                 if one.instance.bits < 8 * total.itemsize:
                     total &= total.dtype.type(2**one.instance.bits - 1)
@@ -178,7 +185,7 @@ class Member:
             raise SecrecyError(f"{instance}: tags came from others than the survivors")
         self._vouching.check(instance, self._members, one.survivors, tags)
         if one.instance is self._session.instances[0]:
-            self.standing.members = one.survivors
+            self.standing.members = self._among = one.survivors
         return self._uncovered(one, one.survivors)
 
     def reveal_standing(self, instance: str, survivors: Collection[int]) -> bytes:
@@ -225,13 +232,17 @@ class Member:
             return one.mask
 
     def _made_mask(self, one: _OwnSum) -> MaskedWords:
+        plus, minus = self._pair_masks(one, self._members - {self.number})
+        own = self_mask(self._session.digest, one.instance.name, self.number, one.self_seed)
+        total = np.zeros(one.instance.length, word_type(one.instance.bits))
+        add_masks(total, [*plus, own], minus)
+        return total
+
+    def _pair_masks(self, one: _OwnSum, others: Collection[int]) -> tuple[list[bytes], list[bytes]]:
+        """Keystream keys of the masks with some others: those that are added, those that are subtracted."""
         digest, name, at = self._session.digest, one.instance.name, self._session.instances.index(one.instance)
         own = mask_key(digest, name, self.number, one.mask_seed)
-        others = {other: self._adverts[other].masks[at] for other in self._members if other != self.number}
-        plus, minus = pair_masks(digest, name, self.number, own, others)
-        total = np.zeros(one.instance.length, word_type(one.instance.bits))
-        add_masks(total, [*plus, self_mask(digest, name, self.number, one.self_seed)], minus)
-        return total
+        return pair_masks(digest, name, self.number, own, {other: self._adverts[other].masks[at] for other in others})
 
     @property
     def _vouching(self) -> Vouching:
