@@ -143,6 +143,19 @@ def test_after_votes_the_next_sum_is_of_those_who_have_uncovered_the_first_and_m
     assert list(cell.collector._sums["update"].among) == (others if step == "masked" else list(range(7)))
 
 
+def test_who_has_masked_among_survivors_vouches_for_nobody_else(people):
+    """Else an edge could learn a sum of those alone who are in both lists, who may be fewer than the threshold."""
+    session = session_of(7)
+    words = drawn(session, range(7), 5)
+    cell = playing(people, session, range(7))
+    cell.set_up()
+    cell.sum("sketch", words["sketch"], lambda number, step: number == 2 and step == "masked")
+    cell.members[1].masked("update", words["update"][1])
+    with refused(match="survivors came with whom this member has made no masks"):
+        cell.members[1].vote("update", [0, 1, 2, 3, 4])
+    cell.members[1].vote("update", [0, 1, 3, 4, 5])
+
+
 def test_words_masked_before_the_first_sum_is_uncovered_and_after_it_are_not_mixed(people):
     session = session_of(4)
     words = drawn(session, range(4), 5)

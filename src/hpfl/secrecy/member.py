@@ -52,6 +52,7 @@ class _OwnSum:
     mask_seed: int = field(default_factory=new_secret, repr=False)
     mask: MaskedWords | None = field(default=None, repr=False)
     sent: tuple[MaskedWords, MaskedWords] | None = field(default=None, repr=False)
+    among: frozenset[int] = frozenset()
     survivors: frozenset[int] | None = None
     ahead: tuple[frozenset[int], bytes] = field(default=(frozenset(), b""), repr=False)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -151,7 +152,8 @@ class Member:
         with one.lock:
             if one.sent is None:
                 total = self._mask(one)  # is used once, and becomes what is sent
-                if gone := self._members - self._among:
+                one.among = self._among
+                if gone := self._members - one.among:
                     plus, minus = self._pair_masks(one, gone)
                     add_masks(total, minus, plus)
                 total += own
@@ -170,6 +172,8 @@ class Member:
             raise SecrecyError(f"{instance}: survivors came who sent no shares, or came twice")
         if self.number not in told or one.sent is None:
             raise SecrecyError(f"{instance}: this member has masked no words that were summed, and vouches for nothing")
+        if not told <= one.among:
+            raise SecrecyError(f"{instance}: survivors came with whom this member has made no masks")
         _check_count(self._session, "survivors", told)
         if one.survivors not in (None, told):
             raise SecrecyError(f"{instance}: another list of survivors came before; the edge tells two stories")
