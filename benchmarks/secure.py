@@ -28,6 +28,7 @@ until the next is prepared.
 
 import argparse
 import asyncio
+import gc
 import itertools
 import json
 import os
@@ -41,11 +42,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path[:0] = [str(Path(__file__).resolve().parents[at] / sub) for at, sub in ((0, ""), (1, "src"))]
-
-from hpfl.lazy import begin_importing, end_importing
-
-begin_importing()  # as the command of a node does: no search for garbage looks at modules
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
 
@@ -270,9 +267,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
                     before, rounds = cell.processor_s(), cell.play(options.rounds)
                     cell.rest()
                     used[name] += (cell.processor_s() - before) / (options.rounds + 1)
-                    found[name] += [
-                        seconds for number, there, seconds in rounds if cuts(number - 1) or name not in CUT
-                    ]
+                    found[name] += [seconds for number, there, seconds in rounds if cuts(number - 1) or name not in CUT]
                     print(name, [(there, round(seconds, 2)) for _, there, seconds in rounds], file=sys.stderr)
         finally:
             for cell in cells.values():
@@ -306,7 +301,7 @@ def main() -> None:
     parser.add_argument("--swarm", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--edge", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    end_importing()
+    gc.freeze()  # as the command of a node does: no search for garbage looks at modules
     if options.swarm:
         log_to("swarm", level="error")
         dropped, training_s, *files = options.swarm
