@@ -131,13 +131,16 @@ def test_after_votes_the_next_sum_is_of_those_who_have_uncovered_the_first_and_m
     words = drawn(session, range(7), 5)
     cell = playing(people, session, range(7))
     cell.set_up()
+    early = cell.members[1].masked("update", words["update"][1])  # among all: masks with who leaves are taken back
     first = cell.sum("sketch", words["sketch"], lambda number, at: number == 2 and at == step)
     assert first.tolist() == plain_sum(session.instances[0], words["sketch"], others if step == "masked" else range(7))
     with refused(match="the masked words of member 2 are not due"):
         cell.collector.add_masked("update", 2, cell.members[2].masked("update", words["update"][2]))
     left = lambda number, at: (number == 2 and at == "masked") or (number == 4 and at == step)  # noqa: E731
-    cell.members[1].prepare("update")  # among all: masks with who has left are taken back
+    assert cell.members[1].is_masked_anew("update") == (step == "masked")
     total = cell.sum("update", words["update"], left)
+    assert np.array_equal(cell.masked["update"][1], early) == (step != "masked")
+    assert not cell.members[1].is_masked_anew("update")
     summed = [number for number in others if (number, step) != (4, "masked")]
     assert total.tolist() == plain_sum(session.instances[1], words["update"], summed)
     assert list(cell.collector._sums["update"].among) == (others if step == "masked" else list(range(7)))

@@ -25,6 +25,7 @@ from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import Draws
 from hpfl.secrecy import CertifiedMember, ChannelLinks, Member, SecrecyError
+from hpfl.secrecy.words import WordArray
 
 _SECURE, _MOST_WAITING = "secure", 4
 _AT_ONCE = 2**18
@@ -41,7 +42,7 @@ class _Session:
     member: Member
     steps: "asyncio.Queue[SecureStep]" = field(default_factory=asyncio.Queue)
     masked: asyncio.Event = field(default_factory=asyncio.Event)
-    masking: "asyncio.Future[None] | None" = None
+    words: WordArray | None = None
     writing: "asyncio.Future[None] | None" = None
     listed: dict[str, frozenset[int]] = field(default_factory=dict)
     uncovered: set[str] = field(default_factory=set)
@@ -176,14 +177,15 @@ class SecureMember:
             packed = packed_words(masked, self.format.sketch.bits).tobytes()
             await self._say(session, pb.MASKED, {self._number: packed}, of=SKETCH)
         session.answers, first = True, session.sums[0]
+        masking = [asyncio.ensure_future(self._mask(session, own))]
         try:
             while True:
-                if session.masking is None and (first == UPDATE or first in session.uncovered):
-                    session.masking = asyncio.ensure_future(self._mask(session, own))
+                if len(masking) == 1 and (first == UPDATE or first in session.uncovered):
+                    masking.append(asyncio.ensure_future(self._finish_masking(session, own, masking[0])))
                 await self._answer(session, await session.steps.get())
         finally:
-            if session.masking is not None:
-                session.masking.cancel()
+            for one in masking:
+                one.cancel()
 
     async def _set_up(self, session: _Session) -> None:
         """Keys, shares, and that all know the same members: nothing of it depends on the update."""
@@ -207,19 +209,26 @@ class SecureMember:
         await asyncio.to_thread(self._history.expect, session.tag, session.sums, members)
 
     async def _mask(self, session: _Session, own: OwnUpdate) -> None:
-        """The masked update, ready to be sent."""
+        """The masked update; anew where fewer are left to mask it with."""
 
         def masked() -> Vector:
-            session.prepare(self.format, self._number)
-            about = (self._weight, session.tag, session.agreed, self._number)
-            words = self.format.update_words(own.arrives, *about, own.levels, session.draws)
-            return packed_words(session.member.masked(UPDATE, words), self.format.update.bits)
+            if session.words is None:
+                session.prepare(self.format, self._number)
+                about = (self._weight, session.tag, session.agreed, self._number)
+                session.words = self.format.update_words(own.arrives, *about, own.levels, session.draws)
+            return packed_words(session.member.masked(UPDATE, session.words), self.format.update.bits)
 
         is_quick = session.draws is not None and own.arrives.size <= _AT_ONCE
         try:
             session.upload = masked() if is_quick else await asyncio.to_thread(masked)
         except SecrecyError as error:
             await self._sit_out(session, str(error))
+
+    async def _finish_masking(self, session: _Session, own: OwnUpdate, masking: "asyncio.Future[None]") -> None:
+        """The first sum is uncovered, if there is one: its survivors are those with whom an update is masked."""
+        await masking
+        if not session.over and session.member.is_masked_anew(UPDATE):
+            await self._mask(session, own)
         session.masked.set()
 
     async def _answer(self, session: _Session, step: SecureStep) -> None:

@@ -152,18 +152,21 @@ class Member:
         with one.lock:
             if one.sent is None:
                 total = self._mask(one)  # is used once, and becomes what is sent
-                one.among = self._among
-                if gone := self._members - one.among:
-                    plus, minus = self._pair_masks(one, gone)
-                    add_masks(total, minus, plus)
                 total += own
-                if one.instance.bits < 8 * total.itemsize:
-                    total &= total.dtype.type(2**one.instance.bits - 1)
-                total.flags.writeable = False
-                one.sent, one.mask = (own, total), None
+                one.sent, one.mask, one.among = (own, _wrapped(total, one.instance)), None, self._members
             elif not np.array_equal(one.sent[0], own):
                 raise SecrecyError(f"{instance}: other words were masked already; two would show their difference")
+            if one.survivors is None and (gone := one.among - self._among):
+                plus, minus = self._pair_masks(one, gone)
+                total = one.sent[1].copy()
+                add_masks(total, minus, plus)
+                one.sent, one.among = (own, _wrapped(total, one.instance)), self._among
             return one.sent[1]
+
+    def is_masked_anew(self, instance: str) -> bool:
+        """Whether `masked` now gives other words than before: fewer are left to make masks with."""
+        one = self._sum(instance)
+        return one.survivors is None and bool(one.among - self._among)
 
     def vote(self, instance: str, survivors: Collection[int]) -> dict[int, bytes]:
         """Round 3: for each other survivor a tag on the list of survivors, by a key of the two alone."""
@@ -172,7 +175,7 @@ class Member:
             raise SecrecyError(f"{instance}: survivors came who sent no shares, or came twice")
         if self.number not in told or one.sent is None:
             raise SecrecyError(f"{instance}: this member has masked no words that were summed, and vouches for nothing")
-        if not told <= one.among:
+        if one.instance is not self._session.instances[0] and not told <= self._among:
             raise SecrecyError(f"{instance}: survivors came with whom this member has made no masks")
         _check_count(self._session, "survivors", told)
         if one.survivors not in (None, told):
@@ -254,6 +257,14 @@ class Member:
 
     def _sum(self, instance: str) -> _OwnSum:
         return self._sums[self._session.instance(instance).name]
+
+
+def _wrapped(total: MaskedWords, instance: Instance) -> MaskedWords:
+    """Words modulo `2**bits`, which nobody changes any more."""
+    if instance.bits < 8 * total.itemsize:
+        total &= total.dtype.type(2**instance.bits - 1)
+    total.flags.writeable = False
+    return total
 
 
 def _believed(session: Session, trust: Trust, number: int, data: bytes) -> tuple[Advert, str]:
