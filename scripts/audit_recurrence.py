@@ -9,6 +9,9 @@ For every round in `audit.jsonl` the script reads the updates that were aggregat
 with sums in float64, in the logged order, rounded once to the model's precision (`factor` is 1 but where the experiment
 discounts stale updates; it multiplies in the model's precision; `outer_lr` includes a planner's own scale of the step)
 
+(where a method has a part of each update count by the share of the UEs that were heard, `counted` says which, and of
+how many: that part of u_k is multiplied by that share, in the model's precision, before)
+
 and compares it with the logged digest, bit for bit, and each update's share in the step with the logged one. Where
 another package's combine rule takes the place of the sum, that rule is called (`hpfl.training.combine.COMBINES`), with
 the state that it has left behind since the logged start.
@@ -199,6 +202,18 @@ def coded(params: np.ndarray, step: np.ndarray, entry: dict, memory: Memory) -> 
     return moved.astype(params.dtype), memory._replace(unsent=unsent if most else None)
 
 
+def as_joined(updates: np.ndarray, entry: dict) -> np.ndarray:
+    """Updates as they are joined: a part of them may count by the share of the UEs that were heard."""
+    counted = entry.get("counted")
+    if counted is None:
+        return updates
+    own, heard = updates.copy(), [ue for ues in entry["ues"] for ue in ues]
+    if len(set(heard)) != len(heard) or len(heard) > counted["of"]:
+        raise AuditError(f"round {entry['round']}: a UE was heard twice, or more than {counted['of']} were")
+    own[:, counted["from"] : counted["to"]] *= own.dtype.type(len(heard) / counted["of"])
+    return own
+
+
 def recomputed(params: np.ndarray, entry: dict, folder: Path, memory: Memory) -> tuple[np.ndarray, Memory]:
     """The model after one logged round, and what the cloud remembers then."""
     if not entry["members"]:
@@ -214,6 +229,7 @@ def recomputed(params: np.ndarray, entry: dict, folder: Path, memory: Memory) ->
             raise AuditError(f"round {entry['round']}: the update of edge {member} is not finite")
     if entry.get("messages"):
         check_messages(entry, updates, arrays["messages"], memory)
+    updates = as_joined(updates, entry)
     pairs = zip(updates, entry["factors"], strict=True)
     scaled = [update if factor == 1 else update * update.dtype.type(factor) for update, factor in pairs]
     rule = rule_of(entry)

@@ -2,6 +2,10 @@
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -109,6 +113,20 @@ def test_a_quick_study_of_times_leaves_its_tables(tmp_path, monkeypatch):
     for name in ("runs", "cells", "speedups"):
         assert (tmp_path / "time-to-accuracy" / f"{name}.csv").exists()
         assert (tmp_path / "time-to-accuracy" / f"{name}.json").exists()
+
+
+def test_ctrl_c_at_any_moment_ends_many_workers_at_once(tmp_path):
+    options = ["--quick", "--seeds", "1", "--workers", "6", "--device", "cpu", "--out", str(tmp_path)]
+    command = [sys.executable, "-c", "from hpfl.cli import main; main()", "reproduce", "methods", *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
+        assert "at work" in process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        said, heard = process.communicate(timeout=60)
+    assert process.returncode == 130, heard
+    assert "stopping after this round" in heard
+    assert "runs are done. The same command goes on" in said
+    assert "takes it up" not in heard
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,6 @@ def small(*overrides):
     return hpfl.load("quickstart-paper", overrides=[*SMALL, *overrides])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _interrupts_are_not_ignored():
-    """As at a terminal, for these tests and processes they start: a shell's background jobs ignore interrupts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A run in a folder, and what `hpfl.run` returned of it."""

@@ -1,5 +1,7 @@
 """The front door: `hpfl run`, `hpfl plan`, `hpfl compare` and the rest, each imported when it is called."""
 
+import sys
+from collections.abc import Sequence
 from pkgutil import resolve_name
 from typing import Annotated, Any, NamedTuple
 
@@ -103,6 +105,9 @@ COMMANDS = {
 
 _NODES = {"cloud", "edge", "ue"}
 """These go on importing, and say themselves when they are through."""
+_SWEEPS = {"sweep", "tune", "reproduce"}
+"""These have workers, which begin to import while the command does, but with one of the words below."""
+_NO_WORKERS = {"--help", "--no-run", "--engine", "--engine=ray"}
 
 _HOW: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": "rich"}
 
@@ -153,4 +158,12 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 def main() -> None:
     """Entry point of the `hpfl` command."""
     begin_importing()
+    _begin_workers(sys.argv[1:])
     app()
+
+
+def _begin_workers(words: Sequence[str]) -> None:
+    if _SWEEPS.issuperset(words[:1]) and words and not _NO_WORKERS.intersection(words):
+        from hpfl.sweeps.nursery import begin_early
+
+        begin_early()

@@ -23,7 +23,7 @@ from hpfl.studies.staged import known_parts
 from hpfl.studies.study import Study, nothing_more
 from hpfl.studies.summary_page import write_summary
 from hpfl.sweeps.local_engine import usual_workers
-from hpfl.sweeps.parts import StudyPart
+from hpfl.sweeps.parts import StudyPart, done
 from hpfl.sweeps.runner import More, run_parts
 
 _NAMES = f"{', '.join(STUDIES)}; or {', '.join(GROUPS)}."
@@ -83,12 +83,12 @@ def reproduce_command(  # noqa: PLR0917  every option is passed by name
     def known() -> list[StudyPart]:
         return _parts(wanted, scale, every, only or (), folder)
 
-    complete = no_run or _run(known, folder, device=device, workers=workers, data_dir=data_dir)
+    if not no_run and not _run(known, folder, device=device, workers=workers, data_dir=data_dir):
+        _say_stopped(known(), folder)
+        raise typer.Exit(130)
     command = ["hpfl", "reproduce", *names, *_said(quick, seeds, first_seed, set_ or ())]
     with drawn_as(style, formats or ()):
         _report(wanted, scale, every, folder, shlex.join(command))
-    if not complete:
-        raise typer.Exit(130)
 
 
 def _chosen(names: Sequence[str]) -> list[Study]:
@@ -127,6 +127,13 @@ def _run(known: More, folder: Path, *, device: str, workers: int, data_dir: Path
             console=console,
             more=known,
         )
+
+
+def _say_stopped(parts: Sequence[StudyPart], folder: Path) -> None:
+    """Who asks for a stop does not wait for tables and pictures."""
+    there = sum(done(part, folder) is not None for part in parts)
+    how = "The same command goes on; with --no-run it makes tables and page of those there are."
+    Console().print(f"Stopped: {there} of {len(parts)} runs are done. {how}", soft_wrap=True, highlight=False)
 
 
 def _report(wanted: Sequence[Study], scale: Scale, seeds: Sequence[int], folder: Path, command: str) -> None:

@@ -9,6 +9,7 @@ import safetensors.numpy
 from hpfl.deployment.audit import Aggregated, AuditLog, LoggedCodings, Uploaded
 from hpfl.deployment.logs import JsonLines
 from hpfl.deployment.named_model import NamedModel
+from hpfl.training.counted import Counted
 from hpfl.training.step_coding import SentStep
 from results_table import explained_elsewhere, flat
 
@@ -29,7 +30,8 @@ def audited(folder):
     log.start(model(0), rule={"velocity": ones}, codings=codings)
     step = SentStep(bits=8.0, encode=lambda: b"")
     seconds = {"planned_s": 1.0, "measured_s": 1.0}
-    came = Uploaded(before=model(0), parts=[part], outer_lr=0.1, combine=RULE, step=step, **seconds)
+    heard = {"counted": Counted(slice(0, 2), 1), "heard": 1}
+    came = Uploaded(before=model(0), parts=[part], outer_lr=0.1, combine=RULE, step=step, **heard, **seconds)
     log.stepped(came, model(1), {0: 1.0})
     log.ended()
     return [json.loads(line) for line in log.path.read_text().splitlines()]

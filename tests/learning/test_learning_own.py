@@ -11,9 +11,12 @@ from torch import Tensor, nn
 
 from hpfl.learning import METHODS, Cohort, LocalTraining, TestData, make_task
 from hpfl.learning.batches import Batch
+from hpfl.learning.engine import is_in_place
 from hpfl.learning.method import shared_beside
-from hpfl.learning.own.layers import Into, OwnConvolution
+from hpfl.learning.own import own_engine
+from hpfl.learning.own.layers import Into
 from hpfl.learning.own.network import OwnNetwork
+from hpfl.learning.own.own_convolution import OwnConvolution
 from hpfl.learning.own.own_engine import OwnEngine
 from hpfl.learning.side_by_side import in_turn
 from hpfl.rng import Streams
@@ -23,6 +26,10 @@ SIZES = np.array([5, 9, 2, 7])
 
 def dense() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(144, 6), nn.GroupNorm(2, 6), nn.ReLU(), nn.Linear(6, 3, bias=False))
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(144, 6), nn.ReLU(), nn.Linear(6, 3, bias=False))
 
 
 def normed() -> nn.Module:
@@ -101,7 +108,9 @@ def test_other_models_are_no_such_networks(module: nn.Module) -> None:
     assert OwnNetwork.of(make_task(module)) is None
 
 
-def cohort(name: str, network: Any, options: dict[str, Any], *, layerwise: bool, way: dict[str, Any]) -> Cohort:
+def cohort(
+    name: str, network: Any, options: dict[str, Any], *, layerwise: bool, way: dict[str, Any], device: str = "cpu"
+) -> Cohort:
     method = METHODS.get(name, **options)()
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -118,12 +127,13 @@ def cohort(name: str, network: Any, options: dict[str, Any], *, layerwise: bool,
         method=method,
         dtype=torch.float64,
         layerwise=layerwise,
+        device=device,
     )
 
 
 def rounds(own: Cohort) -> Iterator[Tensor]:
     """The model, what UEs keep and their figures, after two rounds."""
-    params, kept = own.task.flat_template(), None
+    params, kept = own.task.flat_template().to(own.device), None
     everyone = np.arange(len(SIZES))
     asked: dict[str, Any] = {"ues": everyone, "groups": everyone // 2, "num_groups": 2, "streams": Streams(2)}
     for number in range(2):
@@ -131,9 +141,9 @@ def rounds(own: Cohort) -> Iterator[Tensor]:
         params, kept = params - 0.1 * found.update.mean(0), found.kept
     x, y = samples(int(SIZES.sum()))
     test = TestData(x, y, one_segment_each(SIZES))
-    yield params
+    yield params.cpu()
     if kept is not None and kept.method is not None:
-        yield kept.method
+        yield kept.method.cpu()
     yield torch.from_numpy(own.evaluate(params, test, inner_lr=0.1, kept=kept)["personalised_test_loss"])
 
 
@@ -144,7 +154,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("network", [normed, pytest.param(four_layers, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("network", [perceptron, normed, pytest.param(four_layers, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", METHODS.names())
 def test_methods_are_those_of_the_general_engine(name: str, network: Any) -> None:
     way = {"local_epochs": 2, "batch_size": 4, "batches": "independent"}
@@ -155,14 +165,49 @@ def test_methods_are_those_of_the_general_engine(name: str, network: Any) -> Non
         torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
 
 
-def test_threads_and_company_change_no_bit() -> None:
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a GPU")
+@pytest.mark.parametrize("network", [normed, four_layers])
+@pytest.mark.parametrize("name", METHODS.names())
+def test_recorded_steps_are_those_of_a_cpu(name: str, network: Any) -> None:
+    way = {"local_epochs": 3, "batch_size": 2, "batches": "independent"}  # 3, 6, 3 and 3 steps of 4, 3, 2 and 1 UEs
+    options = OPTIONS.get(name, {})
+    there, here = (cohort(name, network, options, layerwise=True, way=way, device=device) for device in ("cuda", "cpu"))
+    for mine, other in zip(rounds(there), rounds(here), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
+    assert isinstance(there.engine, OwnEngine)
+    stages = there.engine.stages
+    assert stages is not None
+    graphs = [one.graphs for one in (*stages.known.values(), *stages.scenes.values())]
+    assert any(graphs) or stages.slopes
+
+
+@pytest.mark.parametrize("name", METHODS.names())
+def test_dense_networks_send_the_sum_of_what_each_ue_would(name: str) -> None:
+    options = {"gradient": "first-order"} if name == "per-fedavg" else {}
+    own = cohort(name, dense, options, layerwise=True, way={"local_epochs": 2, "batch_size": 4})
+    assert is_in_place(own.engine)
+    everyone, params = np.arange(len(SIZES)), own.task.flat_template()
+    asked: dict[str, Any] = {"ues": everyone, "groups": everyone // 2, "num_groups": 2, "streams": Streams(2), "key": 0}
+    together, apart = (own.updates(params, **asked, keep_per_ue=rows) for rows in (False, True))
+    assert apart.per_ue is not None
+    assert apart.shares is not None
+    rows = apart.per_ue * torch.from_numpy(apart.shares).unsqueeze(1)
+    torch.testing.assert_close(together.update, torch.stack([rows[:2].sum(0), rows[2:].sum(0)]), rtol=1e-12, atol=1e-14)
+    scattered = own.updates(params, **asked | {"ues": everyone[[2, 0]], "groups": np.array([0, 1])})
+    if together.kept.method is not None and scattered.kept.method is not None:
+        torch.testing.assert_close(scattered.kept.method, together.kept.method[[2, 0]])
+
+
+@pytest.mark.parametrize("network", [four_layers, dense])
+def test_threads_and_company_change_no_bit(network: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_engine, "_CACHED_BYTES", 1)  # a chunk for each UE
     way = {"local_epochs": 1, "batch_size": 4}
     before = torch.get_num_threads()
     found = []
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(list(rounds(cohort("ditto", four_layers, {}, layerwise=True, way=way))))
+            found.append(list(rounds(cohort("ditto", network, {}, layerwise=True, way=way))))
     finally:
         torch.set_num_threads(before)
     for one, two in zip(*found, strict=True):

@@ -7,6 +7,7 @@ from study_runs import part, rounds_of, runs
 
 import hpfl
 from hpfl.reporting.store import read_rounds
+from hpfl.studies.methods import ues_at_the_end
 from hpfl.sweeps import part_run
 from hpfl.sweeps.part_run import run_part
 from hpfl.sweeps.parts import done
@@ -110,6 +111,22 @@ def test_a_part_that_is_to_be_shorter_now_is_begun_anew(tmp_path, limits):
     shorter = part(**({"rounds": 5} | limits))
     assert runs([shorter], tmp_path)
     assert len(rounds_of(shorter, tmp_path)["time_s"]) == limits.get("rounds", 1)
+
+
+def test_a_probe_that_is_stopped_ends_after_its_round_and_begins_anew(tmp_path):
+    one, seen = part(rounds=8, probe=ues_at_the_end), []
+
+    def stop_after(rounds):
+        return hpfl.Hooks(on_round=lambda record: seen.append(record.round), should_stop=lambda: len(seen) >= rounds)
+
+    run_part(one, tmp_path, device="cpu", data_dir=None, hooks=stop_after(3))
+    assert seen == [1, 2, 3]
+    assert not done(one, tmp_path)
+    seen.clear()
+    run_part(one, tmp_path, device="cpu", data_dir=None, hooks=stop_after(8))
+    assert seen == list(range(1, 9))
+    assert len(rounds_of(one, tmp_path)["time_s"]) == 8  # a stop that comes too late costs nothing
+    assert done(one, tmp_path)["ues"]["personalised_accuracy"]
 
 
 def endless(tmp_path):

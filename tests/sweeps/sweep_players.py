@@ -9,10 +9,10 @@ from hpfl.config import ConfigError
 from hpfl.sweeps.jobs import Job
 
 
-def job(name, does="nothing", *, folder="", rounds=3, **task):
+def job(name, does="nothing", *, folder="", rounds=3, resumes=True, **task):
     """A job that is played here."""
     task = {"does": does, "folder": str(folder), "name": name, **task}
-    return Job(name=name, player=f"{__name__}:play", task=task, rounds=rounds)
+    return Job(name=name, player=f"{__name__}:play", task=task, rounds=rounds, resumes=resumes)
 
 
 def play(task, playing):
@@ -60,6 +60,32 @@ def _until_stopped(task, playing):
     return {"done": False}
 
 
+def _signalled(task, playing):
+    """A whole group of processes is sent what the engine answers for all."""
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        os.kill(os.getpid(), kind)
+        os.kill(os.getppid(), kind)
+    return {"done": True}
+
+
+def _lost_with_its_nursery_at_first(task, playing):
+    first = Path(task["folder"]) / f"{task['name']}.first"
+    if not first.exists():
+        first.touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"done": True}
+
+
+def _deaf(task, playing):
+    """Plays so many rounds, then ends in a moment or, unless it has played all, goes on for long; nobody stops it."""
+    for number in range(1, task["plays"] + 1):
+        playing.on_round(number)
+    (Path(task["folder"]) / f"{task['name']}.played").touch()
+    time.sleep(1 if task["plays"] == 3 else 60)
+    return {"done": True}
+
+
 _DOES = {
     "nothing": _nothing,
     "refused": _refused,
@@ -67,6 +93,9 @@ _DOES = {
     "killed-at-first": _killed_at_first,
     "always-killed": _always_killed,
     "until-stopped": _until_stopped,
+    "signalled": _signalled,
+    "lost-with-its-nursery-at-first": _lost_with_its_nursery_at_first,
+    "deaf": _deaf,
 }
 
 

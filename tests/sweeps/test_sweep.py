@@ -79,8 +79,10 @@ def at_work(out):
     return rounds.is_file() and rounds.read_bytes().count(b"\n") >= 3
 
 
-def children_of(pid):
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def begun_by(pid):
+    """Its children, and theirs."""
+    children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return children + [each for child in children for each in begun_by(child)]
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes_and_leaves_no_worker(whole, tmp_path):
@@ -92,10 +94,10 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes_and_leaves_no_worker(
     while not at_work(out):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
-    workers = children_of(process.pid)
+    workers = begun_by(process.pid)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert workers
+    assert len(workers) == 2
     while any(Path(f"/proc/{pid}").exists() and "Z" not in _state(pid) for pid in workers):
         time.sleep(0.05)
     assert not carried(planned(small(), out), workers=2).left

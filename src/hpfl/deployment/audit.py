@@ -24,6 +24,7 @@ from hpfl import atomic
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.wire import Vector, digest_of
 from hpfl.histories import AppendedFile
+from hpfl.training.counted import Counted
 from hpfl.training.step_coding import SentStep
 from hpfl.training.written_state import Tensors, taken_apart
 
@@ -50,7 +51,8 @@ class Uploaded:
 
     `outer_lr` is the step on their mean, with a planner's own scale; `combine` the rule that stands in for the mean, by
     `name` and `options`; `coding` the entry of the menu of codings by which updates came, and `step` how the step
-    travels down, which is what the model moves by (None: as the model).
+    travels down, which is what the model moves by (None: as the model). `counted` is what of each update counts by the
+    share of the UEs `heard` (None: nothing).
     """
 
     before: NamedModel
@@ -61,6 +63,8 @@ class Uploaded:
     measured_s: float
     coding: int = 0
     step: SentStep | None = None
+    counted: Counted | None = None
+    heard: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +138,8 @@ class AuditLog:
         if taken.step is not None:
             kind = "coded" if taken.step.encode is not None else "forwarded"
             line["step"] = {"kind": kind, "coding": taken.step.coding}
+        if (counted := taken.counted) is not None:
+            line["counted"] = {"from": counted.places.start, "to": counted.places.stop, "of": counted.num_ues}
         self._append(line)
 
     def unsynced(self) -> list[Path]:

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from hpfl.arrays import BoolArray
 from hpfl.deployment.checks import Bounds, CheckedSketch, check_update, check_weight
 from hpfl.deployment.refusal import RefusedError
 from hpfl.deployment.wire import Arrival, Tag, Vector
+from hpfl.training.counted import Counted
+from hpfl.training.state import EdgeUpdate
 
 Read = Callable[[Arrival], Vector]
 """Makes an update of a message that came; may refuse it."""
@@ -74,6 +77,26 @@ def delivered_of(
     squared, came = check_update(vector, many), arrival.vector()
     message = came if came.dtype == np.uint8 else None
     return Delivered(held.tag.base_round, vector, begin.weight, squared, ues, ue_seconds, seconds, message)
+
+
+def num_heard(came: Mapping[int, Delivered]) -> int:
+    """How many UEs' updates are in what edges have delivered."""
+    return sum(len(one.ues) for one in came.values())
+
+
+def arrivals_of(came: Mapping[int, Delivered], counted: Counted | None) -> tuple[EdgeUpdate, ...]:
+    """What edges have delivered as the cloud joins it, in the order of the edges."""
+    heard, whole = num_heard(came), {edge: torch.from_numpy(one.update) for edge, one in came.items()}
+    return tuple(
+        EdgeUpdate(
+            member=edge,
+            base_round=one.base_round,
+            update=whole[edge] if counted is None else counted.of(whole[edge], heard),
+            weight=one.weight,
+            importance=one.squared_norm,
+        )
+        for edge, one in sorted(came.items())
+    )
 
 
 def _upload_of(begin: Any) -> tuple[list[int], list[float]]:

@@ -27,13 +27,17 @@ _MOST_MESSAGES = 2**16  # of one step; there are not more edges
 
 @dataclass(frozen=True, eq=False)
 class ModelStep:
-    """One step between two models, which go by their digests; without `factors` its one message is subtracted."""
+    """One step between two models, which go by their digests; without `factors` its one message is subtracted.
+
+    `heard` UEs have their updates in the messages, where a part of these counts by their share (0: none does).
+    """
 
     since: bytes
     to: bytes
     coding: int
     factors: tuple[float, ...]
     messages: tuple[Vector, ...]
+    heard: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -42,7 +46,7 @@ class ModelStep:
 
     def head(self) -> Any:
         """What the head of a vector says of it."""
-        return pb.Step(coding=self.coding, factor=self.factors, to=self.to)
+        return pb.Step(coding=self.coding, factor=self.factors, to=self.to, heard=self.heard)
 
 
 def steps_of(taken: "Uploaded", after: "NamedModel") -> tuple[ModelStep, ...]:
@@ -53,7 +57,8 @@ def steps_of(taken: "Uploaded", after: "NamedModel") -> tuple[ModelStep, ...]:
     if step.encode is not None:
         return (ModelStep(since, to, step.coding, (), (np.frombuffer(step.encode(), dtype=np.uint8),)),)
     messages = tuple(part.message for part in taken.parts if part.message is not None)
-    return (ModelStep(since, to, step.coding, step.factors, messages),)
+    heard = 0 if taken.counted is None else taken.heard
+    return (ModelStep(since, to, step.coding, step.factors, messages, heard),)
 
 
 class StepLog:
@@ -109,7 +114,7 @@ class StepReader:
         for step in arrival.begin.step:
             size, count = self._message(step).nbytes, self._count(step)
             messages = tuple(content[begin + k * size : begin + (k + 1) * size] for k in range(count))
-            steps.append(ModelStep(since, step.to, step.coding, tuple(step.factor), messages))
+            steps.append(ModelStep(since, step.to, step.coding, tuple(step.factor), messages, step.heard))
             begin, since = begin + size * count, step.to
         return tuple(steps)
 
@@ -123,12 +128,19 @@ class StepReader:
     def _sent(self, step: ModelStep) -> SentStep:
         found = tuple(torch.from_numpy(self.updates.decoded(message, step.coding)) for message in step.messages)
         if step.factors:
-            return SentStep(0.0, messages=found, factors=step.factors)
+            counted = self.updates.counted
+            as_joined = found if counted is None else tuple(counted.of(one, step.heard) for one in found)
+            return SentStep(0.0, messages=as_joined, factors=step.factors)
         return SentStep(0.0, decoded=found[0])
 
     def _count(self, step: Any) -> int:
         if len(step.factor) > _MOST_MESSAGES:
             raise RefusedError("size", f"a step of {len(step.factor)} messages came")
+        counted = self.updates.counted
+        if step.heard and (counted is None or not step.factor or step.heard > counted.num_ues):
+            raise RefusedError(
+                "malformed", f"a step of the updates of {step.heard} UEs came; their number says nothing"
+            )
         return max(len(step.factor), 1)
 
     def _message(self, step: Any) -> VectorSpec:

@@ -14,7 +14,7 @@ from hpfl.deployment.audit import Aggregated, Uploaded
 from hpfl.deployment.books import Books
 from hpfl.deployment.bridge import LoopThread
 from hpfl.deployment.cloud import Cloud
-from hpfl.deployment.deliveries import Delivered, Held, num_anew
+from hpfl.deployment.deliveries import Delivered, Held, arrivals_of, num_anew, num_heard
 from hpfl.deployment.measured_timeline import RoundTimes, stretches
 from hpfl.deployment.model_steps import steps_of
 from hpfl.deployment.named_model import NamedModel
@@ -32,10 +32,10 @@ from hpfl.planning.problem import Plan
 from hpfl.privacy.ledger import RELEASES
 from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.cloud_step import Step
-from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_apart
 from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
-from hpfl.training.state import EdgeUpdate, Heard, Observation, Outcome, TrainState
+from hpfl.training.state import Heard, Observation, Outcome, TrainState
 
 T = TypeVar("T")
 _ROUNDS_WHOLE, _ROUNDS_TIMED = 16, 10_000
@@ -55,7 +55,7 @@ class DeployedExecutor:
     """Bridges the synchronous round to the cloud's event loop; what it must remember is in the `TrainState`.
 
     `usual_noise` is what each coding of the menu usually adds, and `delays` the rounds by which it delays
-    (`planning/codings.py`), where the planner asks.
+    (`planning/codings.py`), where the planner asks. `newcomers` [N] never train (None: everybody does).
     """
 
     cloud: Cloud
@@ -70,6 +70,7 @@ class DeployedExecutor:
     staleness_bound: int
     uploaded: Uploaded | None = None
     metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
+    newcomers: BoolArray | None = None
     timings: deque[Timing] = field(default_factory=lambda: deque(maxlen=_ROUNDS_WHOLE))
     over_planned: deque[float] = field(default_factory=lambda: deque(maxlen=_ROUNDS_TIMED))
     figures: dict[int, Any] = field(default_factory=dict)
@@ -160,7 +161,7 @@ class DeployedExecutor:
         self._note(timing_of(state.round + 1, links, plan, came, measured_s=measured_s, scale=scale, ue_bytes=ue_bytes))
         self.uploaded = self._uploaded(state, observation.model, plan, came, measured_s)
         return Outcome(
-            arrivals=tuple(_arrival(edge, came[edge]) for edge in sorted(came)),
+            arrivals=arrivals_of(came, self.updates.counted),
             latency_s=measured_s,
             uplink_bits=upload_bits(self.links, came, plan.coding),
             joules=delivered_j(self.links, links, plan, came),
@@ -220,7 +221,7 @@ class DeployedExecutor:
         if not found:
             return None
         self.figures = found
-        return summary_of(self.evaluation(), self.metrics)
+        return summary_apart(self.evaluation(), self.newcomers, self.metrics)
 
     def evaluation(self) -> Evaluation:
         """The newest figures of every UE; NaN for those that never reported."""
@@ -277,22 +278,14 @@ class DeployedExecutor:
             planned_s=plan.round_latency_s,
             measured_s=measured_s,
             coding=plan.coding,
+            counted=self.updates.counted,
+            heard=num_heard(came),
         )
 
 
 def as_vector(params: torch.Tensor) -> Vector:
     """A flat tensor as an array."""
     return np.ascontiguousarray(params.detach().cpu().numpy())
-
-
-def _arrival(edge: int, came: Delivered) -> EdgeUpdate:
-    return EdgeUpdate(
-        member=edge,
-        base_round=came.base_round,
-        update=torch.from_numpy(came.update),
-        weight=came.weight,
-        importance=came.squared_norm,
-    )
 
 
 async def _nothing() -> None:

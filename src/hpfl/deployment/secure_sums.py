@@ -48,7 +48,7 @@ class SecureSums:
     `missing` are UEs that it waits for by name: nobody else can be in a sum that may be uncovered already.
     """
 
-    def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: range) -> None:
+    def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: Collection[int]) -> None:
         self.format = made_format(work)
         self.threshold = quorum_of(len(slots))
         self.mean: Vector = np.zeros(0)

@@ -10,6 +10,7 @@ from hpfl.deployment.wire import Arrival, Vector, VectorSpec
 from hpfl.learning import Draws, MessageError
 from hpfl.learning.sending import Sending
 from hpfl.learning.uplink import IDENTITY, Uplink
+from hpfl.training.counted import Counted
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class UpdateFormat:
     """Turns an update into what is sent and what came into an update; `model` is what a whole one looks like.
 
     A UE's update is made by the uplink as it is computed. Where it is ordered to be coded, by an entry of the menu of
-    codings, what arrives of it is coded as it is sent; so is an edge's update, where it has a `backhaul`.
+    codings, what arrives of it is coded as it is sent; so is an edge's update, where it has a `backhaul`. `counted` is
+    what of it counts by the share of the UEs that were heard (None: nothing).
     """
 
     model: VectorSpec
     sending: Sending
     backhaul: bool = True
+    counted: Counted | None = None
 
     @property
     def num_travelling(self) -> int:

@@ -15,11 +15,12 @@ from hpfl.learning.blocks import BLOCK, blocks
 from hpfl.learning.coding import UNCODED, Coding
 from hpfl.learning.deferred import Deferred
 from hpfl.learning.draws import Draws
-from hpfl.learning.engine import Engine, Losses, Sums, shares_of
+from hpfl.learning.engine import Engine, Losses, Sums, is_in_place, shares_of
 from hpfl.learning.faults import NonFiniteUpdateError
 from hpfl.learning.kept import Kept
 from hpfl.learning.local_batches import Drawn, LocalBatches
 from hpfl.learning.packing import Limit
+from hpfl.learning.rooms import Rooms
 from hpfl.learning.sending import Sending
 from hpfl.learning.side_by_side import in_turn
 from hpfl.rng import Streams
@@ -74,7 +75,7 @@ class Answer:
     squared: Tensor | None = None  # [n], where updates are clipped
 
     @staticmethod
-    def empty(request: Request, kept: Kept, *, keep_per_ue: bool, sums: bool = True) -> "Answer":
+    def empty(request: Request, kept: Kept, rooms: Rooms, *, keep_per_ue: bool, sums: bool = True) -> "Answer":
         """Nothing yet; without `sums`, no room for those of groups."""
         params, count = request.params, len(request.ues)
         total = params.new_zeros(request.num_groups if sums else 0, params.shape[-1])
@@ -85,7 +86,7 @@ class Answer:
         clipped = request.coding.clip is not None
         squared = torch.zeros(count, dtype=torch.float64, device=params.device) if clipped else None
         coded = not request.coding.chain.is_identity  # otherwise codecs keep what they have kept
-        now = kept.unwritten() if coded else replace(replace(kept, codec=None).unwritten(), codec=kept.codec)
+        now = kept.unwritten(rooms) if coded else replace(replace(kept, codec=None).unwritten(rooms), codec=kept.codec)
         return Answer(total, params.new_zeros(2, count), per_ue, now, variance, squared)
 
 
@@ -133,13 +134,25 @@ class CohortRound:
 
     def _add_side_by_side(self, chunks: list[IntArray], drawn: Drawn, into: Tensor, first: int) -> None:
         """Compute chunks in several threads, and add them up one after the other."""
-        calls = [partial(self._directions, at, drawn) for at in chunks]
+        adds_up = is_in_place(self.engine) and self.answer.per_ue is None
+        calls = [partial(self._sums if adds_up else self._directions, at, drawn) for at in chunks]
         work = [float(self.batches.data.samples.shards.sizes[self.request.ues[at]].sum()) for at in chunks]
         numbers = into.shape[-1] + sum(self.sending.numbers_kept)
         each = in_turn(calls, work, len(chunks[0]) * numbers * into.element_size())
         for at, (directions, part, now) in zip(chunks, each, strict=True):
-            Sums.of(into, self.request.groups[at] - first, self.request.shares[at]).add(directions)
-            self._write(at, part, now, directions)
+            groups = self.request.groups[at] - first
+            if adds_up:
+                into[groups[0] : groups[0] + len(directions)] += directions
+            else:
+                Sums.of(into, groups, self.request.shares[at]).add(directions)
+            self._write(at, part, now, None if adds_up else directions)
+
+    def _sums(self, at: IntArray, drawn: Drawn) -> tuple[Tensor, Losses, Kept]:
+        """What arrives of the UEs of a chunk together, from the first of their groups on."""
+        request, groups = self.request, self.request.groups[at] - self.request.groups[at[0]]
+        own = request.params.new_zeros(int(groups[-1]) + 1, request.params.shape[-1])
+        sums = Sums.of(own, groups, request.shares[at], clip=request.clip(at))
+        return own, *self._computed(at, drawn, sums)
 
     def _directions(self, at: IntArray, drawn: Drawn) -> tuple[Tensor, Losses, Kept]:
         """What arrives of each UE of a chunk."""
@@ -160,8 +173,12 @@ class CohortRound:
         request = self.request
         gather = self.batches.stacked if self.engine.side_by_side else self.batches.of_chunk
         steps = gather(request.ues, at, drawn)
-        kept, draws = self.kept.rows(at), request.draws(at)
-        return self.sending.compute(self.engine, request.starts(at), steps, sums, kept, draws, request.coding)
+        coding, draws, kept, room = request.coding, request.draws(at), self.kept, None
+        if is_in_place(self.engine):
+            rows, room = kept.seen(at), self.answer.kept.room(at, request.params.dtype)
+        else:
+            rows = kept.rows(at)
+        return self.sending.compute(self.engine, request.starts(at), steps, sums, rows, draws, coding, room)
 
     def _write(self, at: IntArray, part: Losses, now: Kept, own: Tensor | None) -> None:
         """Put what is told of each UE of a chunk in its place."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import numpy as np
 import torch
@@ -56,11 +56,16 @@ class Sums:
         """No sums at all: directions are only written to a row for each UE."""
         return Sums(per_ue[:0], per_ue.new_empty(0, len(per_ue)), (), per_ue)
 
-    def add(self, directions: Tensor, where: slice = slice(None)) -> None:
+    def add(self, directions: Tensor, where: slice = slice(None), scale: float = 1.0) -> None:
         """Add directions [u, p] in some places of the vector: one product over the groups present, so bits repeat."""
-        self.total[:, where].addmm_(self.matrix, directions.to(self.matrix.dtype))
+        self.total[:, where].addmm_(self.matrix, directions.to(self.matrix.dtype), alpha=scale)
         if self.per_ue is not None:
-            self.per_ue[:, where] = directions
+            self.per_ue[:, where] = directions if scale == 1.0 else directions * scale
+
+    def in_order(self, order: Tensor) -> "Sums":
+        """The same sums of UEs that come in another order; rows of UEs are put aside."""
+        per_ue = None if self.per_ue is None else torch.empty_like(self.per_ue)
+        return replace(self, matrix=self.matrix[:, order], per_ue=per_ue)
 
     def clipped(self, squared: Tensor) -> "Sums":
         """The sums of directions with these squared norms [u], each scaled down to its norm in `clip`.
@@ -123,6 +128,22 @@ class Engine(Protocol):
         self, parameters: Tensor, train: Batch, test: Batch, training: LocalTraining, kept: Tensor | None = None
     ) -> Tested:
         """Losses before and after the inner steps of `training`, and what both models say of the test samples."""
+
+
+class InPlaceEngine(Engine, Protocol):
+    """An engine that forms no row for each UE: it adds up, and writes what UEs keep, where these belong."""
+
+    in_place: bool
+
+    def updates_in_place(
+        self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None, now: Tensor | None
+    ) -> Losses:
+        """As `updates`, for what travels; what UEs keep is written to `now` [u, S], where there is room for it."""
+
+
+def is_in_place(engine: Engine) -> TypeGuard[InPlaceEngine]:
+    """Whether an engine computes so."""
+    return bool(getattr(engine, "in_place", False))
 
 
 def try_one(engine: Engine, start: Tensor, batch: Batch) -> None:

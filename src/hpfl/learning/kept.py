@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from hpfl.arrays import IntArray
+from hpfl.learning.rooms import Rooms
 
 
 class StoredRows(Protocol):
@@ -82,15 +83,29 @@ class Kept:
         """Those of some UEs for whoever writes to none of them: of all in order they are these very rows."""
         return Kept(*(None if own is None else _read(own, ues) for own in self._all))
 
+    def seen(self, at: IntArray) -> "Kept":
+        """Those of some UEs for whoever writes to none of them: these very rows where they lie side by side."""
+        return Kept(*(None if own is None else own[_place(at, own)] for own in self._all))
+
+    def room(self, at: IntArray, dtype: torch.dtype) -> Tensor | None:
+        """Where the method's rows of some UEs are to be written, if they lie side by side."""
+        place = None if self.method is None else _place(at, self.method)
+        if self.method is None or self.method.dtype != dtype or not isinstance(place, slice):
+            return None
+        return self.method[place]
+
     def write(self, at: IntArray, rows: "Kept") -> None:
         """Put rows in place of those of some UEs."""
         for own, new in zip(self._all, rows._all, strict=True):
             if own is not None and new is not None:
-                own[_place(at, own)] = new.to(own)
+                place = _place(at, own)
+                if not isinstance(place, slice) or own[place].data_ptr() != new.data_ptr():  # else it is there
+                    own[place] = new.to(own)
 
-    def unwritten(self) -> "Kept":
-        """Room for as many rows."""
-        return Kept(*(None if own is None else torch.empty_like(own) for own in self._all))
+    def unwritten(self, rooms: Rooms | None = None) -> "Kept":
+        """Room for as many rows, of those that serve again where they are given."""
+        make = torch.empty_like if rooms is None else rooms.like
+        return Kept(*(None if own is None else make(own) for own in self._all))
 
     @property
     def _all(self) -> tuple[Tensor | None, ...]:

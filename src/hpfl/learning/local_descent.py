@@ -9,8 +9,11 @@ from torch import Tensor
 
 from hpfl.learning.method import UeCalculus
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.at_once import AtOnce
 from hpfl.learning.own.chunk import Pace
+from hpfl.learning.own.layers import Params
 from hpfl.learning.own.own_calculus import together, walked
+from hpfl.learning.own.pairs import look_ahead
 from hpfl.learning.task import ParameterSpec
 
 
@@ -94,6 +97,11 @@ class Descent:
         assert first is not None
         return point, first
 
+    def at_once(self, ues: AtOnce, point: Params, passes: int = 1) -> Tensor:
+        """The same of all UEs of a chunk, in place; the losses [u] at first. The centre is a row for each UE."""
+        pace = self._pace(ues.chunk.network.names)
+        return ues.walk(pace, point, ues.chunk.towards(pace, self.centre, self.drift), passes)
+
     def _pace(self, names: frozenset[str]) -> Pace:
         moving = names if self.moves is None else names & self.moves.names
         return Pace(self.rate, self.momentum, self.weight_decay, 0.0 if self.centre is None else self.spring, moving)
@@ -102,6 +110,18 @@ class Descent:
 def direction(start: Tensor, end: Tensor, training: LocalTraining) -> Tensor:
     """The update that takes everybody's mean from `start` to the mean of the ends."""
     return (start - end).div_(training.outer_lr)
+
+
+def objective_at_once(ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+    """Plain and first-order objectives of all UEs of a chunk, in place; the first losses of models and adapted ones."""
+    point = ues.model("model")
+    if training.adapts:
+        rates = training.inner_lr, training.outer_lr
+        before, after = look_ahead(ues.chunk, rates, ues.numbers, (point, ues.empty("ahead")))
+    else:
+        before = after = Descent(training.outer_lr).at_once(ues, point)
+    ues.send(point)
+    return before, after
 
 
 def num_taken(steps: Sequence[UeCalculus], like: Tensor) -> Tensor:

@@ -126,6 +126,11 @@ def is_objective(method: Method) -> TypeGuard[ObjectiveMethod]:
     return hasattr(method, "as_objective")
 
 
+def says_at_once(method: Method) -> bool:
+    """Whether a method also says what its local update is for many UEs at once, in place (`at_once`)."""
+    return hasattr(method, "at_once")
+
+
 def is_silent(method: Method | None) -> bool:
     """Whether nothing travels by a method, on purpose."""
     return bool(getattr(method, "silent", False))

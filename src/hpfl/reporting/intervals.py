@@ -9,8 +9,6 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import t as student
-
 
 @dataclass(frozen=True)
 class Interval:
@@ -94,4 +92,6 @@ def geometric(values: Sequence[float]) -> Interval | None:
 
 
 def _half(values: Sequence[float]) -> float:
-    return float(student.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    from scipy.special import stdtrit  # Student's t; SciPy takes long to import
+
+    return float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))

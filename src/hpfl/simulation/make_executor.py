@@ -103,7 +103,7 @@ def make_executor(
             backhaul=config.network.backhaul,
             foretold=foretold,
             hostility=hostility,
-            counted=_counted(sending, training),
+            counted=Counted.by(sending, training),
         ),
         streams=streams,
         staleness_bound=config.planning.staleness_bound,
@@ -131,12 +131,6 @@ def newcomers_of(config: Experiment, fleet: Fleet) -> BoolArray | None:
     """The UEs that never train, bool [N]; None: everybody does."""
     count = config.data.held_out_ues
     return drawn_newcomers(count, fleet.edge_of_ue, Streams(config.training.seed)) if count else None
-
-
-def _counted(sending: Sending, num_ues: int) -> Counted | None:
-    """What of updates counts by the share of the UEs that were heard, by the method."""
-    places = getattr(sending.method, "counted", None)
-    return None if places is None else Counted(places(sending.spec), num_ues)
 
 
 def _edge_settings(config: Experiment, sending: Sending, fleet: Fleet, hostility: Hostility | None) -> EdgeSettings:

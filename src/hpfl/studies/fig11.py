@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from hpfl.config import Config
 from hpfl.experiment import Hooks
@@ -206,6 +205,8 @@ def _times(rows: Sequence[TableRow]) -> float | None:
 
 def _correlation(rows: Sequence[TableRow]) -> float | None:
     times, drops = _columns(rows, "planning_ms", "loss_drop")
+    from scipy.stats import spearmanr  # SciPy takes long to import
+
     return None if len(times) < 3 else float(spearmanr(times, drops).statistic)
 
 

@@ -1,7 +1,7 @@
 """A process that plays jobs for a local engine: lines of JSON come in and go out; it dies with who started it.
 
-Started as `python -m hpfl.sweeps.job_worker`. The first line is the engine's `sys.path`, so that parts of one's own are
-found; each line after it is a job, or asks to stop after the round.
+Forked by a nursery, or started as `python -m hpfl.sweeps.job_worker`. The first line is the engine's `sys.path`, so
+that parts of one's own are found; each line after it is a job, or asks to stop after the round.
 """
 
 import json
@@ -18,14 +18,15 @@ from hpfl.kept_memory import keep_freed_memory
 from hpfl.lazy import begin_importing, end_importing
 
 PACE_S = 0.1
-"""Rounds are told no more often than this."""
+"""Rounds are told no more often than this, but for the first and the last."""
 
 Jobs = queue.SimpleQueue[dict[str, Any] | None]
 
 
 def main() -> None:
     """Play jobs until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine's to answer, which passes it on
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, signal.SIG_IGN)  # the engine's to answer, which passes it on
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever a part prints is no answer
     sys.path[:] = json.loads(sys.stdin.readline())
@@ -64,16 +65,18 @@ def _play_all(jobs: Jobs, stop: threading.Event, answers: TextIO) -> None:
         print(json.dumps(what), file=answers)
 
     while (plain := jobs.get()) is not None:
-        playing = Playing(on_round=_paced(say), note=lambda text: say(note=text), should_stop=stop.is_set)
+        playing = Playing(
+            on_round=_paced(say, plain["rounds"]), note=lambda text: say(note=text), should_stop=stop.is_set
+        )
         outcome = played(job_from_plain(plain), playing)
         say(ended=outcome.to_plain())
 
 
-def _paced(say: Callable[..., None]) -> Callable[[int], None]:
+def _paced(say: Callable[..., None], rounds: int) -> Callable[[int], None]:
     last = [0.0]
 
     def on_round(number: int) -> None:
-        if time.monotonic() - last[0] >= PACE_S:
+        if time.monotonic() - last[0] >= PACE_S or number >= rounds:
             last[0] = time.monotonic()
             say(round=number)
 

@@ -20,6 +20,8 @@ class Job:
     rounds: int
     gpus: float = 0.0
     """The share of a GPU it is given, where the engine gives any."""
+    resumes: bool = True
+    """Whether, stopped after a round, it goes on from there; else it begins anew, and may as well be killed."""
     like: str = ""
     """What it is alike in with jobs that take as long: the cell of a run, say."""
 

@@ -69,25 +69,29 @@ def job_of(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, gp
     }
     player, rounds = f"{__name__}:play_part", part.config.training.rounds
     like = part.name.rpartition("/")[0]
-    return Job(name=part.name, player=player, task=task, rounds=rounds, gpus=gpus, like=like)
+    kind: dict[str, Any] = {"player": player, "rounds": rounds, "gpus": gpus, "like": like}
+    return Job(name=part.name, task=task, resumes=part.probe is None, **kind)
 
 
 def play_part(task: Mapping[str, Any], playing: Playing) -> Mapping[str, Any]:
-    """Play a job that `job_of` made. What only a probe knows is not kept, so that those are let end."""
+    """Play a job that `job_of` made."""
     part, out = part_from_plain(task["part"]), Path(task["out"])
     hooks = Hooks(
         on_round=lambda record: playing.on_round(record.round), should_stop=playing.should_stop, warn=playing.note
     )
-    hooks = replace(hooks, should_stop=Hooks().should_stop) if part.probe else hooks
     data_dir = None if task["data_dir"] is None else Path(task["data_dir"])
     run_part(part, out, device=task["device"], data_dir=data_dir, hooks=hooks)
     return {"done": done(part, out) is not None}
 
 
+class _UnkeptError(Exception):
+    """A stop was asked for in the middle of what only a probe knows, which is not kept."""
+
+
 def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, hooks: Hooks | None = None) -> None:
     """Run it, from where it was stopped, and leave its file, at once and whole; a run that diverges is a result too.
 
-    `wall_s` in the file is the time since the last stop.
+    `wall_s` in the file is the time since the last stop. A probe that is stopped begins anew the next time.
     """
     hooks = replace(hooks or Hooks(), dataset=kept_dataset)
     folder = _made_ready(part, out, device)
@@ -96,9 +100,15 @@ def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, 
     def watch(record: RoundRecord) -> None:
         limit.see(record)
         hooks.on_round(record)
+        early = record.round < part.config.training.rounds and not limit.reached
+        if part.probe is not None and early and hooks.should_stop():
+            raise _UnkeptError
+
+    def should_stop() -> bool:
+        return limit.reached or (part.probe is None and hooks.should_stop())
 
     diverged, seen, began = None, dict[str, Any](), time.perf_counter()
-    watching = replace(hooks, on_round=watch, should_stop=lambda: limit.reached or hooks.should_stop())
+    watching = replace(hooks, on_round=watch, should_stop=should_stop)
     try:
         if part.probe is None:
             seen |= _per_ue(part, folder, device=device, data_dir=data_dir, hooks=watching)
@@ -106,10 +116,12 @@ def run_part(part: StudyPart, out: Path, *, device: str, data_dir: Path | None, 
             seen |= part.probe(part.config, device=device, data_dir=data_dir, hooks=watching)
     except (DivergedError, NonFiniteUpdateError) as error:
         diverged = str(error)
+    except _UnkeptError:
+        return
     whole = part.probe is None and (
         diverged is not None or limit.reached or len(limit.rows) >= part.config.training.rounds
     )
-    if hooks.should_stop() and not whole:
+    if part.probe is None and hooks.should_stop() and not whole:
         return
     content = {
         "key": part.key,

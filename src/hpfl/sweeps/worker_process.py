@@ -2,62 +2,58 @@
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from typing import IO, Any
 
 from hpfl.sweeps.jobs import Job
+from hpfl.sweeps.nursery import ONE_THREAD, Nursery
 
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_PATIENCE_S = 5.0
 _LAST_BYTES = 2000
 
 
 class WorkerProcess:
     """A process that plays one job at a time."""
 
-    def __init__(self, number: int, *, gpu: str | None = None) -> None:
-        self.number = number
+    def __init__(self, number: int, nursery: Nursery, *, path: list[str], gpu: str | None = None) -> None:
+        self.number, self._nursery = number, nursery
         self.job: Job | None = None
+        self.round = 0
+        self.is_dismissed = False
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  it is closed with the process
         self._rest = b""
-        given = dict.fromkeys(_ONE_THREAD, "1") | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "hpfl.sweeps.job_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=os.environ | given,
-        )
-        self._write(sys.path)
-
-    @property
-    def pid(self) -> int:
-        """Which process it is."""
-        return self._process.pid
-
-    @property
-    def answers(self) -> IO[bytes]:
-        """What can be waited for."""
-        assert self._process.stdout is not None
-        return self._process.stdout
+        given = dict.fromkeys(ONE_THREAD, "1") | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})
+        its_in, our_out = os.pipe()
+        our_in, its_out = os.pipe()
+        self._key = nursery.fork((its_in, its_out, self._errors.fileno()), os.environ | given)
+        os.close(its_in)
+        os.close(its_out)
+        self._asking, self.answers = os.fdopen(our_out, "wb"), os.fdopen(our_in, "rb")
+        self._write(path)
 
     def play(self, job: Job) -> None:
         """Have it play a job."""
-        self.job = job
+        self.job, self.round = job, 0
         self.say(job=job.to_plain())
+
+    @property
+    def has_something_to_lose(self) -> bool:
+        """Whether its job has played a round that counts without those that follow, or all of them."""
+        return self.job is not None and self.round >= (1 if self.job.resumes else self.job.rounds)
+
+    def dismiss(self) -> None:
+        """End it at once."""
+        self.is_dismissed = True
+        self._nursery.kill(self._key)
 
     def say(self, **what: Any) -> None:
         """Tell it something."""
         self._write(what)
 
     def _write(self, what: Any) -> None:
-        assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it is gone, which is heard when it is listened to
-            self._process.stdin.write(json.dumps(what).encode() + b"\n")
-            self._process.stdin.flush()
+            self._asking.write(json.dumps(what).encode() + b"\n")
+            self._asking.flush()
 
     def heard(self) -> list[dict[str, Any]] | None:
         """What it has said since; None: it is gone."""
@@ -69,29 +65,19 @@ class WorkerProcess:
 
     def last_words(self) -> str:
         """How it ended, and below that what it left on its standard error."""
-        code = self._process.wait()
+        code = self._nursery.status(self._key)
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_BYTES))
         said = self._errors.read().decode(errors="replace").strip()
-        self._close()
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+        if code is None:
+            how, said = "ended, and so did the one that it came from", said or self._nursery.last_words()
+        else:
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
         return f"{how}\n{said}".strip()
 
-    def end(self, *, at_once: bool) -> None:
-        """Let it go; at once, whatever it is at."""
-        if at_once:
-            self._process.kill()
-        else:
-            self.say(end=True)
-        try:
-            self._process.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._close()
-
-    def _close(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        self._errors.close()
+    def close(self, *, patience_s: float = 0.0) -> None:
+        """Wait for its end, and keep nothing open of it."""
+        if patience_s:
+            self._nursery.status(self._key, patience_s)
+        for file in (self._asking, self.answers, self._errors):
+            with suppress(OSError):
+                file.close()

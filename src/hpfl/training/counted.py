@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from hpfl.learning.sending import Sending
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -14,6 +16,12 @@ class Counted:
 
     places: slice
     num_ues: int
+
+    @staticmethod
+    def by(sending: Sending, num_ues: int) -> "Counted | None":
+        """What of updates counts so by the method, where so many UEs train; None: nothing."""
+        places = getattr(sending.method, "counted", None)
+        return None if places is None else Counted(places(sending.spec), num_ues)
 
     def of(self, update: torch.Tensor, heard: int) -> torch.Tensor:
         """An update [P] where so many UEs were heard in the round."""

@@ -16,8 +16,9 @@ from torch import Tensor
 from hpfl.learning.local_descent import direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
-from hpfl.learning.own.own_calculus import mixture, paired
-from hpfl.learning.own.pairs import Mixing
+from hpfl.learning.own.at_once import AtOnce
+from hpfl.learning.own.own_calculus import mixture, together
+from hpfl.learning.own.pairs import Mixing, mix
 from hpfl.learning.task import ParameterSpec
 
 
@@ -48,7 +49,7 @@ class Apfl(BaseMethod):
     def local(self, steps: Sequence[UeCalculus], params: Tensor, kept: Tensor, training: LocalTraining) -> Local:
         """Steps of both models, and of the share in the first of them."""
         rate, count = training.outer_lr, len(params)
-        if paired(steps):
+        if together(steps):
             how, before = Mixing(rate, self.options.adaptive), (kept[:count], params)
             private, copy, share, *losses = mixture(how, steps, before, kept[2 * count])
             return Local(direction(params, copy, training), torch.cat([private, copy, share.reshape(1)]), *losses)
@@ -66,6 +67,18 @@ class Apfl(BaseMethod):
             copy = torch.where(step.active, copy - rate * own.direction, copy)
         assert first is not None
         return Local(direction(params, copy, training), torch.cat([private, copy, share.reshape(1)]), *first)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        count, how = ues.chunk.spec.num_parameters, Mixing(training.outer_lr, self.options.adaptive)
+        copy, private = ues.model("copy"), ues.model("private", own=ues.names)
+        models = (copy, private, ues.empty("mixture"), ues.empty("slopes"))
+        share, *losses = mix(ues.chunk, how, ues.numbers, models, ues.kept[:, 2 * count])
+        ues.keep(private)
+        ues.keep(copy, first=count)
+        ues.now[:, 2 * count] = share
+        ues.send(copy)
+        return losses[0], losses[1]
 
     def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
         """The mixture."""

@@ -14,6 +14,7 @@ from hpfl.learning.local_descent import Descent, Sgd, direction
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.own_model import OwnModel
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.at_once import AtOnce
 
 
 class _SpringOptions(Sgd, Protocol):
@@ -38,3 +39,13 @@ class Ditto(OwnModel):
         drawn = Descent.by(own, rate, spring=own.penalty, centre=params)
         mine, before = drawn.walk(steps, kept)
         return Local(direction(params, end, training), mine, loss, before)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        own, point = self.options, ues.model("model")
+        loss = Descent.by(own, training.outer_lr).at_once(ues, point)
+        ues.send(point)
+        mine, rate = ues.model("model", own=ues.names), own.personal_lr or training.outer_lr
+        before = Descent.by(own, rate, spring=own.penalty, centre=ues.start).at_once(ues, mine)
+        ues.keep(mine)
+        return loss, before

@@ -18,7 +18,8 @@ from hpfl.learning.heads import in_head
 from hpfl.learning.local_descent import Descent, Moves, direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus, with_entries
 from hpfl.learning.objective import LocalTraining, Role
-from hpfl.learning.own.mixing import Learning
+from hpfl.learning.own.at_once import AtOnce
+from hpfl.learning.own.mixing import Learning, learn
 from hpfl.learning.own.own_calculus import learnt as learnt_weights
 from hpfl.learning.own.own_calculus import together
 from hpfl.learning.task import ParameterSpec
@@ -48,8 +49,7 @@ class FedAla(BaseMethod):
         mixture = _Mixture(params, mine, upper)
         if together(steps):
             own, spec = self.options, steps[0].spec
-            above = in_head(spec, own.layers, key="layers", may_be_all=True)
-            names = tuple(name for name in spec.names if name in Moves.of(spec, above).names)
+            names = tuple(name for name in spec.names if name in Moves.of(spec, self._above(spec)).names)
             how = Learning(names, own.weight_lr, own.first_passes)
             weights = learnt_weights(how, steps, (params, mine), (weights, learnt))
         else:
@@ -58,6 +58,31 @@ class FedAla(BaseMethod):
         learnt = torch.where((mixture.far != 0).any(), torch.ones_like(learnt), learnt)
         return Local(direction(params, end, training), torch.cat([end, weights, learnt.reshape(1)]), loss, loss)
 
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        spec, own, learnt = ues.chunk.spec, self.options, ues.kept[:, -1]
+        names = tuple(name for name in ues.names if name in Moves.of(spec, self._above(spec)).names)
+        came, mine, point = ues.came, ues.empty("mine", names), ues.model("model")
+        chunk = ues.chunk.above(frozenset(names), came)
+        mixed = {name: part for name, part in point.items() if name in chunk.network.names}
+        far, slopes, weights = ues.empty("far", names), ues.empty("slopes", names), ues.empty("weights", names)
+        kept, begun = ues.seen(ues.kept, ues.names), ues.seen(ues.kept, names, spec.num_parameters)
+        for name in names:
+            mine[name].copy_(kept[name])
+            torch.sub(came[name], mine[name], out=far[name])
+            weights[name].copy_(begun[name])
+        how = Learning(names, own.weight_lr, own.first_passes)
+        learn(chunk, how, ues.numbers, (mixed, mine, far, slopes, weights), learnt == 0)
+        for name in names:
+            torch.addcmul(mine[name], far[name], weights[name], out=point[name])
+        loss = Descent.by(own, training.outer_lr).at_once(ues, point)
+        ues.keep(point)
+        ues.keep(weights, names, spec.num_parameters)
+        apart = torch.stack([part.flatten(1).any(1) for part in far.values()]).any(0)
+        ues.now[:, -1] = torch.where(apart, torch.ones_like(learnt), learnt)
+        ues.send(point)
+        return loss, loss
+
     def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
         """The mixture of the UE's own model and the shared one."""
         upper = self._upper(ue.spec).to(params.device)
@@ -65,7 +90,11 @@ class FedAla(BaseMethod):
 
     def _upper(self, spec: ParameterSpec) -> Tensor:
         """Places of the upper layers' parameters."""
-        return in_head(spec, self.options.layers, key="layers", may_be_all=True).nonzero()[:, 0]
+        return self._above(spec).nonzero()[:, 0]
+
+    def _above(self, spec: ParameterSpec) -> Tensor:
+        """The same, bool [P]."""
+        return in_head(spec, self.options.layers, key="layers", may_be_all=True)
 
     def _weights(self, steps: Sequence[UeCalculus], mixture: "_Mixture", weights: Tensor, learnt: Tensor) -> Tensor:
         """The weights after one pass over the steps, or several where they are learnt for the first time."""

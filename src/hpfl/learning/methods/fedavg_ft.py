@@ -12,6 +12,7 @@ from torch import Tensor
 from hpfl.learning.local_descent import Descent, FineTuning, direction, fine_tuned
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.own.at_once import AtOnce
 
 
 @METHODS.register("fedavg-ft", options="hpfl.learning.methods.method_options:FineTunedOptions", reads=(), epochs=True)
@@ -27,6 +28,13 @@ class FedAvgFineTuned(BaseMethod):
         """SGD from the model that came."""
         end, loss = Descent.by(self.options, training.outer_lr).walk(steps, params)
         return Local(direction(params, end, training), kept, loss, loss)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        point = ues.model("model")
+        loss = Descent.by(self.options, training.outer_lr).at_once(ues, point)
+        ues.send(point)
+        return loss, loss
 
     def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
         """The model after the fine-tuning."""

@@ -14,6 +14,7 @@ from hpfl.learning.heads import in_head
 from hpfl.learning.local_descent import Descent, Moves, direction, fine_tuned
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.own.at_once import AtOnce
 from hpfl.learning.task import ParameterSpec
 
 
@@ -37,6 +38,14 @@ class FedBabu(BaseMethod):
             steps, params
         )
         return Local(direction(params, end, training), kept, loss, loss)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        spec, point = ues.chunk.spec, ues.model("model")
+        body = Moves.of(spec, self.travels(spec))
+        loss = Descent.by(self.options, training.outer_lr, moves=body).at_once(ues, point)
+        ues.send(point, [name for name in ues.names if name in body.names])
+        return loss, loss
 
     def personal(self, ue: UeCalculus, params: Tensor, kept: Tensor, training: LocalTraining) -> Tensor:
         """The model after the fine-tuning, of all of it or of a part."""

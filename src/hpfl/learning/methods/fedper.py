@@ -13,6 +13,7 @@ from hpfl.learning.local_descent import Descent, direction
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.private_head import PrivateHead
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.at_once import AtOnce
 
 
 @METHODS.register("fedper", options="hpfl.learning.methods.method_options:HeadOptions", reads=(), epochs=True)
@@ -24,3 +25,11 @@ class FedPer(PrivateHead):
         start = self.joined(steps[0].spec, params, kept)
         end, loss = Descent.by(self.options, training.outer_lr).walk(steps, start)
         return Local(direction(start, end, training), end[self.entries(steps[0].spec).to(end.device)], loss, loss)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        point, (head, body) = self.begun(ues)
+        loss = Descent.by(self.options, training.outer_lr).at_once(ues, point)
+        ues.keep(point, head)
+        ues.send(point, body)
+        return loss, loss

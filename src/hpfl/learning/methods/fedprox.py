@@ -13,6 +13,7 @@ from torch import Tensor
 from hpfl.learning.local_descent import Descent, Sgd, direction
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.own.at_once import AtOnce
 
 
 class _ProxOptions(Sgd, Protocol):
@@ -35,3 +36,10 @@ class FedProx(BaseMethod):
         near = Descent.by(own, training.outer_lr, spring=own.mu, centre=params)
         end, loss = near.walk(steps, params)
         return Local(direction(params, end, training), kept, loss, loss)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        own, point = self.options, ues.model("model")
+        loss = Descent.by(own, training.outer_lr, spring=own.mu, centre=ues.start).at_once(ues, point)
+        ues.send(point)
+        return loss, loss

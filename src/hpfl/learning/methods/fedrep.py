@@ -15,6 +15,7 @@ from hpfl.learning.local_descent import Descent, Moves, direction
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.private_head import PrivateHead
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.at_once import AtOnce
 
 
 @METHODS.register("fedrep", options="hpfl.learning.methods.method_options:FedRepOptions", reads=(), epochs=True)
@@ -30,3 +31,14 @@ class FedRep(PrivateHead):
         fitted, loss = Descent.by(own, rate, moves=first).walk(list(steps) * own.head_passes, start)
         end, _ = Descent.by(own, rate, moves=then).walk(steps, fitted)
         return Local(direction(fitted, end, training), end[self.entries(spec).to(end.device)], loss, loss)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        own, rate = self.options, training.outer_lr
+        point, (head, body) = self.begun(ues)
+        first, then = Moves(frozenset(head)), Moves(frozenset(body))
+        loss = Descent.by(own, rate, moves=first).at_once(ues, point, own.head_passes)
+        Descent.by(own, rate, moves=then).at_once(ues, point)
+        ues.keep(point, head)
+        ues.send(point, body)
+        return loss, loss

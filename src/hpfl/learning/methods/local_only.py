@@ -12,6 +12,7 @@ from hpfl.learning.local_descent import Descent, Sgd
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.own_model import OwnModel
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.at_once import AtOnce
 from hpfl.learning.task import ParameterSpec
 
 
@@ -34,3 +35,10 @@ class LocalOnly(OwnModel):
         """SGD on the UE's own model."""
         end, loss = Descent.by(self.options, training.outer_lr).walk(steps, kept)
         return Local(torch.zeros_like(params), end, loss, loss)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        mine = ues.model("mine", own=ues.names)
+        loss = Descent.by(self.options, training.outer_lr).at_once(ues, mine)
+        ues.keep(mine)
+        return loss, loss

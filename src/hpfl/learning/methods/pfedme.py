@@ -17,8 +17,9 @@ from hpfl.learning.local_descent import direction
 from hpfl.learning.method import METHODS, Local, UeCalculus
 from hpfl.learning.methods.own_model import OwnModel
 from hpfl.learning.objective import LocalTraining
-from hpfl.learning.own.own_calculus import envelope, paired
-from hpfl.learning.own.pairs import Envelope
+from hpfl.learning.own.at_once import AtOnce
+from hpfl.learning.own.own_calculus import envelope, together
+from hpfl.learning.own.pairs import Envelope, envelop
 
 
 class _MoreauOptions(Protocol):
@@ -45,7 +46,7 @@ class PFedMe(OwnModel):
         """The local model `w_i` moves towards the personal model of each step."""
         own, near, theta, first = self.options, params, params, None
         pace = (own.local_lr or training.outer_lr) * own.penalty
-        if paired(steps):
+        if together(steps):
             how = Envelope(own.personal_lr, own.penalty, own.inner_steps, pace)
             theta, near, loss = envelope(how, steps, params)
             return Local(own.server_mix * direction(params, near, training), theta, loss, loss)
@@ -56,6 +57,16 @@ class PFedMe(OwnModel):
             first = loss if first is None else first
         assert first is not None
         return Local(own.server_mix * direction(params, near, training), theta, first, first)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        own, pace = self.options, (self.options.local_lr or training.outer_lr) * self.options.penalty
+        theta, near = ues.model("theta"), ues.model("near")
+        how = Envelope(own.personal_lr, own.penalty, own.inner_steps, pace)
+        loss = envelop(ues.chunk, how, ues.numbers, (theta, near))
+        ues.keep(theta)
+        ues.send(near, scale=own.server_mix)
+        return loss, loss
 
     def _personal(self, step: UeCalculus, theta: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
         """Some gradient steps towards the personal model near a point, and the loss before them."""

@@ -6,8 +6,11 @@ from typing import Any
 from torch import Tensor
 
 from hpfl.learning.heads import in_head
+from hpfl.learning.local_descent import Moves
 from hpfl.learning.method import BaseMethod, UeCalculus, with_entries
 from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.own.at_once import AtOnce
+from hpfl.learning.own.layers import Params
 from hpfl.learning.task import ParameterSpec
 
 
@@ -26,6 +29,12 @@ class PrivateHead(BaseMethod):
     def joined(self, spec: ParameterSpec, params: Tensor, head: Tensor) -> Tensor:
         """A model with another head."""
         return with_entries(params, self.entries(spec), head)
+
+    def begun(self, ues: AtOnce) -> tuple[Params, tuple[list[str], list[str]]]:
+        """The model of each UE with its own head, and the names of head and body."""
+        head = Moves.of(ues.chunk.spec, in_head(ues.chunk.spec, self.options.head)).names
+        names = [name for name in ues.names if name in head], [name for name in ues.names if name not in head]
+        return ues.model("model", own=names[0]), names
 
     def numbers_kept(self, spec: ParameterSpec) -> int:
         """The head."""

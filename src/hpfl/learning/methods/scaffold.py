@@ -13,12 +13,15 @@ What is shared is `eta c`, so that its update is of the size of a gradient.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from hpfl.learning.local_descent import Descent, direction, num_taken
 from hpfl.learning.method import METHODS, BaseMethod, Local, UeCalculus
 from hpfl.learning.objective import LocalTraining, Role
+from hpfl.learning.own.at_once import AtOnce
+from hpfl.learning.own.chunk import Pace
 from hpfl.learning.task import ParameterSpec
 
 CONTROL = "scaffold_control"
@@ -74,6 +77,33 @@ class Scaffold(BaseMethod):
             control = self._gradient(steps, params)[:count] / taken
         told = torch.cat([direction(model, local, training), kept - control])
         return Local(told, control, first, first)
+
+    def at_once(self, ues: AtOnce, training: LocalTraining) -> tuple[Tensor, Tensor]:
+        """The same of many UEs."""
+        spec, rate = ues.chunk.spec, training.outer_lr
+        place = spec.places[CONTROL]
+        held = ues.start[:, place] if ues.start.stride(0) else ues.start[:1, place].expand(len(ues.start), -1)
+        kept, shared = ues.seen(ues.kept, ues.names), ues.seen(held, ues.names)
+        taken = torch.from_numpy(np.count_nonzero(ues.chunk.counts[list(ues.numbers)], axis=0)).to(ues.start)
+        came, point, control = ues.came, ues.model("model"), ues.empty("control")
+        for name, own in control.items():
+            torch.sub(kept[name], shared[name], alpha=1 / rate, out=own)
+        slopes = None if self.options.control == "difference" else ues.gradients(point, "slopes")
+        first = ues.walk(Pace(rate, 0.0, 0.0, 0.0, ues.chunk.network.names), point, control)
+        for name, place_of in zip(ues.names, ues.within(place), strict=True):
+            wide = (-1,) + (1,) * (point[name].ndim - 1)
+            torch.sub(came[name], point[name], out=point[name])
+            ues.sums.add(point[name].flatten(1), spec.places[name], 1 / rate)
+            if slopes is None:
+                over = (taken * rate).view(wide)
+                control[name].addcdiv_(point[name], over)
+                told, scale = torch.addcdiv(shared[name], point[name], over, value=-rate, out=point[name]), 1 / rate
+            else:
+                torch.div(slopes[name], taken.view(wide), out=control[name])
+                told, scale = torch.sub(kept[name], control[name], out=point[name]), 1.0
+            ues.sums.add(told.flatten(1), place_of, scale)
+        ues.keep(control)
+        return first, first
 
     def _gradient(self, steps: Sequence[UeCalculus], params: Tensor) -> Tensor:
         """The sum of the gradients at the model that came; those of steps that are not active are zero."""

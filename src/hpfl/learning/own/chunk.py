@@ -1,7 +1,7 @@
 """A chunk of UEs with weights of their own: their batches of all local steps, and gradients and descents on them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,17 +53,27 @@ class OwnChunk:
         own = self.stacked.get(role, self.stacked["support"])
         return own.each(lambda part: part[number])
 
+    def above(self, moving: frozenset[str], params: Params) -> "OwnChunk":
+        """The chunk as those layers see it that move, and all above: what comes from below them stays the same."""
+        below, rest = self.network.split(moving)
+        if not below.names:
+            return self
+        support = self.stacked["support"]
+        rows = torch.stack([below.outputs(params, inputs) for inputs in support.inputs])
+        return replace(self, network=rest, stacked={"support": replace(support, inputs=rows)})
+
     def active(self, number: int) -> int:
         """How many UEs, from the first on, take a step."""
         return int(np.count_nonzero(self.counts[number]))
 
     def parts(self, flat: Tensor) -> Params:
         """The network's parameters of a vector [u, P], apart from each other."""
-        return {name: own.contiguous() for name, own in self._views(flat).items()}
+        return self.network.laid({name: own.contiguous() for name, own in self._views(flat).items()})
 
     def walking(self, start: Tensor) -> Params:
         """The same, to be written over."""
-        return {name: own.clone(memory_format=torch.contiguous_format) for name, own in self._views(start).items()}
+        own = {name: own.clone(memory_format=torch.contiguous_format) for name, own in self._views(start).items()}
+        return self.network.laid(own)
 
     def whole(self, params: Params, others: Tensor) -> Tensor:
         """One vector [u, P] of parameters; those that are not the network's come from another."""
@@ -91,7 +101,7 @@ class OwnChunk:
         self, pace: Pace, numbers: Sequence[int], start: Tensor, centre: Tensor | None, drift: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Where steps lead from starts [u, P], and the losses [u] at the first; see `local_descent.Descent`."""
-        walker = Walker(self.network, pace, self.walking(start), self._towards(pace, centre, drift))
+        walker = Walker(self.network, pace, self.walking(start), self.towards(pace, centre, drift))
         first = walker.run(self, numbers)
         return self.whole(walker.point, start), first
 
@@ -99,7 +109,7 @@ class OwnChunk:
         own = self.spec.unflatten(flat)
         return {name: own[name] for name in self.spec.names if name in self.network.names}
 
-    def _towards(self, pace: Pace, centre: Tensor | None, drift: Tensor | None) -> Params | None:
+    def towards(self, pace: Pace, centre: Tensor | None, drift: Tensor | None) -> Params | None:
         """`spring centre - drift` of the parameters that move; None: nothing."""
         found: Params = {}
         if centre is not None and pace.spring:
@@ -107,7 +117,7 @@ class OwnChunk:
         if drift is not None:
             less = {name: own for name, own in self._views(drift).items() if name in pace.moving}
             found = {name: found[name] - own if name in found else own.neg() for name, own in less.items()}
-        return found or None
+        return self.network.laid(found) or None
 
 
 def _once(own: Tensor, scale: float) -> Tensor:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hpfl.learning.batches import Batch
 from hpfl.learning.own.chunk import OwnChunk
 from hpfl.learning.own.layers import Into, Params
-from hpfl.learning.own.stage import first_ues
+from hpfl.learning.own.scene import State, all_taken, taken
 
 
 @dataclass(frozen=True)
@@ -30,39 +31,35 @@ def learnt_weights(
     point |= {name: torch.empty_like(far[name]) for name in how.names}
     slopes = {name: torch.empty_like(far[name]) for name in how.names}
     parts = torch.split(weights, [far[name][0].numel() for name in how.names], dim=1)
-    held = {name: part.reshape(far[name].shape).clone() for name, part in zip(how.names, parts, strict=True)}
-    fresh = learnt == 0
-    for number in range(how.first_passes if bool(fresh.any()) else 1):
-        before = {name: part.clone() for name, part in held.items()} if number else held
-        for step in numbers:
-            count = chunk.active(step)
-            _pass(chunk, how, step, (_first(point, count), _first(own, count), _first(far, count)), slopes, held)
-        if number:
-            held = {name: torch.where(_like(fresh, part), part, before[name]) for name, part in held.items()}
+    held = {
+        name: torch.empty_like(far[name]).copy_(part.view(far[name].shape))
+        for name, part in zip(how.names, parts, strict=True)
+    }
+    learn(chunk, how, numbers, (point, own, far, slopes, held), learnt == 0)
     return torch.cat([held[name].flatten(1) for name in how.names], 1)
 
 
-def _pass(
-    chunk: OwnChunk, how: Learning, step: int, models: tuple[Params, Params, Params], slopes: Params, held: Params
-) -> None:
-    """One step of the weights of the first UEs, in place."""
-    (point, own, far), count = models, chunk.active(step)
-    if not count:
-        return
-    for name in how.names:
-        torch.addcmul(own[name], far[name], held[name][:count], out=point[name])
-    into = Into(_first(slopes, count), frozenset(how.names))
-    chunk.network.gradient(point, first_ues(chunk.batch(step), count), into)
-    for name in how.names:
-        held[name][:count].addcmul_(far[name], into.params[name], value=-how.rate).clamp_(0.0, 1.0)
+def learn(chunk: OwnChunk, how: Learning, numbers: Sequence[int], state: State, fresh: Tensor) -> None:
+    """The same in place: mixtures, own parameters, gaps to the shared ones, room for slopes, and the weights."""
+    held = state[4]
+
+    def step(at: Params, mine: Params, gaps: Params, found: Params, shares: Params, batch: Batch) -> Tensor:
+        for name in how.names:
+            torch.addcmul(mine[name], gaps[name], shares[name], out=at[name])
+        loss = chunk.network.gradient(at, batch, Into(found, frozenset(how.names)))
+        for name in how.names:
+            shares[name].addcmul_(gaps[name], found[name], value=-how.rate).clamp_(0.0, 1.0)
+        return loss
+
+    for number in range(how.first_passes if bool(fresh.any()) else 1):
+        before = {name: part.clone() for name, part in held.items()} if number else held
+        all_taken(taken(chunk, ("learnt", how), step, state, numbers))
+        for name, part in held.items() if number else ():
+            part.copy_(torch.where(_like(fresh, part), part, before[name]))
 
 
 def _some(params: Params, names: Sequence[str]) -> Params:
     return {name: params[name] for name in names}
-
-
-def _first(params: Params, count: int) -> Params:
-    return {name: own[:count] for name, own in params.items()}
 
 
 def _like(mask: Tensor, part: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """A chain of layers with weights of each UE's own: losses and gradients of many UEs, added where they are wanted."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeGuard
 
 from torch import Tensor, fx, nn
@@ -9,10 +10,13 @@ from torch import Tensor, fx, nn
 from hpfl.learning.batches import Batch
 from hpfl.learning.chain.convolution import Convolution
 from hpfl.learning.chain.dense import Dense
-from hpfl.learning.chain.free import Free, MaxPool, Relu
+from hpfl.learning.chain.free import Flatten, Free, MaxPool, Relu
 from hpfl.learning.chain.output import Output, output_of
 from hpfl.learning.chain.reading import chain_layers, unlike_its_parameters
-from hpfl.learning.own.layers import Into, OwnConvolution, OwnDense, OwnLayer, OwnNorm, Params
+from hpfl.learning.own.layers import Into, OwnDense, OwnLayer, OwnNorm, Params
+from hpfl.learning.own.lone_dense import LoneDense
+from hpfl.learning.own.overwritten import OverwritingRelu
+from hpfl.learning.own.own_convolution import OwnConvolution, channels_last
 from hpfl.learning.task import Task
 
 _OWN = (OwnDense, OwnConvolution, OwnNorm)
@@ -32,13 +36,15 @@ class OwnNetwork:
             layers = chain_layers(task.module, fx.symbolic_trace(task.module).graph, {nn.GroupNorm: _norm})
         except Exception:  # noqa: BLE001  tracing runs the user's code, which may object in any way; then it is none
             return None
-        own = tuple(_pooled_first([_own(layer) for layer in layers]))
+        convolves = any(isinstance(layer, Convolution) for layer in layers)
+        own = tuple(_pooled_first([_own(layer, alone=convolves) for layer in layers]))
+        own = _overwriting(own) if convolves else own
         names = [name for layer in own if is_own(layer) for name in layer.names]
         if not names or unlike_its_parameters(task, names):
             return None
         return OwnNetwork(own, output_of(task.criterion, task.loss))
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """Of all parameters."""
         return frozenset(name for layer in self.layers if is_own(layer) for name in layer.names)
@@ -46,7 +52,26 @@ class OwnNetwork:
     @property
     def convolves(self) -> bool:
         """Whether there are convolutions."""
-        return any(isinstance(layer, OwnConvolution) for layer in self.layers)
+        return bool(self.filters)
+
+    @cached_property
+    def filters(self) -> frozenset[str]:
+        """The weights of convolutions."""
+        return frozenset(f"{layer.name}.weight" for layer in self.layers if isinstance(layer, OwnConvolution))
+
+    def laid(self, params: Params) -> Params:
+        """Parameters as layers read them best: on a CPU, filters with their channels last."""
+        return {
+            name: channels_last(own) if name in self.filters and not own.is_cuda else own
+            for name, own in params.items()
+        }
+
+    def room(self, name: str, shape: Sequence[int], make: Callable[[Sequence[int]], Tensor]) -> Tensor:
+        """Room for a parameter [u, ...] that lies as layers on a CPU read it best."""
+        if name not in self.filters:
+            return make(shape)
+        ues, out, channels, tall, wide = shape
+        return make((ues, out, tall, wide, channels)).permute(0, 1, 4, 2, 3)
 
     def outputs(self, params: Params, inputs: Tensor, tape: list[Any] | None = None) -> Tensor:
         """Outputs [u, n, ...] of inputs [u, n, ...]; what derivatives need goes to the tape."""
@@ -75,7 +100,14 @@ class OwnNetwork:
             else:
                 free: Any = layer
                 errors = free.pull(errors, kept)
+                if isinstance(layer, Flatten) and errors.ndim == 5 and not errors.is_cuda:
+                    errors = channels_last(errors)  # as the outputs lie that they meet next
         return loss
+
+    def split(self, moving: frozenset[str]) -> "tuple[OwnNetwork, OwnNetwork]":
+        """The layers below the first of which a parameter moves, and those from it on."""
+        lowest = self._lowest(moving)
+        return replace(self, layers=self.layers[:lowest]), replace(self, layers=self.layers[lowest:])
 
     def _lowest(self, moving: frozenset[str]) -> int:
         """The first layer of which a parameter moves: no errors are wanted below it."""
@@ -100,9 +132,9 @@ def _norm(part: nn.GroupNorm, name: str) -> OwnNorm:
     return OwnNorm(name, part.num_groups, part.eps, part.affine)
 
 
-def _own(layer: Any) -> OwnLayer | Free:
+def _own(layer: Any, *, alone: bool) -> OwnLayer | Free:
     if isinstance(layer, Dense):
-        return OwnDense(layer.name, layer.has_bias)
+        return (LoneDense if alone else OwnDense)(layer.name, layer.has_bias)
     if isinstance(layer, Convolution):
         return OwnConvolution(layer.name, layer.outer_shape, layer.has_bias, layer.geometry)
     found: OwnLayer | Free = layer
@@ -116,3 +148,12 @@ def _pooled_first(layers: Sequence[OwnLayer | Free]) -> list[OwnLayer | Free]:
         if isinstance(found[place], Relu) and isinstance(found[place + 1], MaxPool):
             found[place], found[place + 1] = found[place + 1], found[place]
     return found
+
+
+def _overwriting(layers: tuple[OwnLayer | Free, ...]) -> tuple[OwnLayer | Free, ...]:
+    """ReLU in place behind layers that do not need their outputs again."""
+    before = (None, *layers)
+    return tuple(
+        OverwritingRelu() if isinstance(own, Relu) and isinstance(last, OwnDense | OwnConvolution | MaxPool) else own
+        for last, own in zip(before, layers, strict=False)
+    )

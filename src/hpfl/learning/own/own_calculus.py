@@ -84,11 +84,6 @@ def ahead(rates: tuple[float, float], steps: Sequence[Any], start: Tensor) -> tu
     return found
 
 
-def paired(steps: Sequence[Any]) -> bool:
-    """The same, where pairs of models are computed in one piece; a GPU replays single steps instead."""
-    return together(steps) and steps[0].chunk.stages is None
-
-
 def together(steps: Sequence[Any]) -> bool:
     """Whether all steps are of a chunk whose UEs' weights are their own."""
     return bool(steps) and all(isinstance(step, OwnCalculus) for step in steps)

@@ -14,19 +14,20 @@ from hpfl.learning.batches import Batch, Samples
 from hpfl.learning.engine import Losses, Sums
 from hpfl.learning.general import Arrays, GeneralEngine
 from hpfl.learning.local_batches import Stack
-from hpfl.learning.local_descent import Descent, direction
-from hpfl.learning.method import Method, descended
+from hpfl.learning.local_descent import Descent, direction, objective_at_once
+from hpfl.learning.method import Method, descended, says_at_once
 from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import LocalTraining
+from hpfl.learning.own.at_once import AtOnce, Work
 from hpfl.learning.own.chunk import OwnChunk, stack_of
 from hpfl.learning.own.network import OwnNetwork
-from hpfl.learning.own.own_calculus import OwnCalculus, ahead, paired, said
+from hpfl.learning.own.own_calculus import OwnCalculus, ahead, said, together
 from hpfl.learning.own.stage import Stages
 from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal
 from hpfl.learning.task import Task
 
-_CACHED_BYTES = 8_000_000  # of a chunk's weights: few enough for shared caches, enough to pay for the calls
+_CACHED_BYTES = 5_000_000  # of a chunk's weights: few enough for shared caches, enough to pay for the calls
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class OwnEngine(GeneralEngine):
 
     network: OwnNetwork | None = None
     stages: Stages | None = field(default=None, compare=False)
+    works: list[Work] = field(default_factory=list, compare=False)  # buffers that nobody uses now
     side_by_side: ClassVar[bool] = True  # on a CPU
 
     @staticmethod
@@ -57,7 +59,8 @@ class OwnEngine(GeneralEngine):
         """As many as the caches hold; a CPU convolves UE by UE, and a GPU takes what fits."""
         if self.stages is not None or self.network is None:
             return None
-        size = self.task.spec.num_parameters * 4
+        spec = self.task.spec
+        size = 4 * sum(n for name, n in zip(spec.names, spec.sizes, strict=True) if name not in spec.beside)
         return 1 if self.network.convolves else max(_CACHED_BYTES // size, 1)
 
     @torch.no_grad()
@@ -65,6 +68,8 @@ class OwnEngine(GeneralEngine):
         self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None = None
     ) -> Losses:
         """Add the update directions of a chunk to its group sums."""
+        if self.in_place and not start.is_cuda:
+            return self.updates_in_place(start, steps, sums, kept, None)
         stack = stack_of(steps)
         own = self._rows(kept, start, _first_arrays(stack.batches))
         if stack.order is not None:
@@ -77,6 +82,38 @@ class OwnEngine(GeneralEngine):
         directions, now, loss, meta_loss = found
         sums.add(directions)
         return Losses(loss, meta_loss, None if self.method is None else now)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether chunks are computed in buffers that stay: on a CPU, by methods that say how."""
+        if self.stages is not None or self.network is None:
+            return False
+        if self.method is not None:
+            return says_at_once(self.method)
+        return not self.training.adapts or self.training.inner_steps == 1
+
+    @torch.no_grad()
+    def updates_in_place(
+        self, start: Tensor, steps: Sequence[dict[str, Batch]], sums: Sums, kept: Tensor | None, now: Tensor | None
+    ) -> Losses:
+        """The same without a row for each UE, of what travels; what they keep now goes where there is room for it."""
+        stack = stack_of(steps)
+        own = self._rows(kept, start, _first_arrays(stack.batches))
+        written = torch.empty_like(own) if now is None else now
+        if stack.order is None:
+            losses = self._at_once(start, stack, sums, own, written)
+        else:
+            place = torch.from_numpy(stack.order)
+            room, moved = torch.empty_like(own), sums.in_order(place)
+            start = start if start.ndim == 1 else start[place]
+            losses = tuple(
+                torch.empty_like(each).index_copy_(0, place, each)
+                for each in self._at_once(start, stack, moved, own[place], room)
+            )
+            written.index_copy_(0, place, room)
+            if sums.per_ue is not None and moved.per_ue is not None:
+                sums.per_ue.index_copy_(0, place, moved.per_ue)
+        return Losses(losses[0], losses[1], None if self.method is None else written)
 
     @torch.no_grad()
     def evaluation(
@@ -122,9 +159,24 @@ class OwnEngine(GeneralEngine):
         found: tuple[Tensor, ...] = vmap(updated, in_dims=dims)(start, own, _numbers(len(own), own), arrays, taken)
         return found
 
+    def _at_once(self, start: Tensor, stack: Stack, sums: Sums, own: Tensor, now: Tensor) -> tuple[Tensor, ...]:
+        """The first step's losses of all UEs of a chunk, in buffers of which no other thread has any."""
+        chunk, tried = self._chunk(stack), _get_current_dispatch_mode() is not None
+        begin = start if start.ndim == 2 else start.expand(chunk.num_ues, -1)
+        work = Work() if tried or not self.works else self.works.pop()
+        ues = AtOnce(chunk, stack.numbers, begin, own, now, sums, self.training.outer_lr, work)
+        if self.method is None:
+            losses = objective_at_once(ues, self.training)
+        else:
+            method: Any = self.method
+            losses = method.at_once(ues, self.training)
+        if not tried:
+            self.works.append(work)
+        return losses
+
     def _objective(self, steps: Sequence[OwnCalculus], params: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         rates = self.training.inner_lr, self.training.outer_lr
-        if self.training.adapts and self.training.inner_steps == 1 and paired(steps):
+        if self.training.adapts and self.training.inner_steps == 1 and together(steps):
             end, before, after = ahead(rates, steps, params)
             return direction(params, end, self.training), rows, before, after
         if self.training.adapts:

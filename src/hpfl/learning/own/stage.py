@@ -13,7 +13,7 @@ from hpfl.learning.own.layers import Into, Params
 from hpfl.learning.own.network import OwnNetwork
 from hpfl.learning.recording import recorded_graph
 
-_LEAST_RUN = 4  # steps in a row that pay for a recording
+LEAST_RUN = 4  # steps in a row that pay for a recording
 
 
 class _Pace(Protocol):
@@ -59,7 +59,7 @@ class Walker:
             own, taken = walker.of(active), list(run)
             for number in taken if active else []:
                 batch = first_ues(chunk.batch(number), active)
-                if stage is None or (len(taken) < _LEAST_RUN and not stage.has(self.pace, active)):
+                if stage is None or (len(taken) < LEAST_RUN and not stage.has(self.pace, active)):
                     loss = own.step(batch)
                 else:
                     loss = stage.replayed(self.pace, active, batch, own)
@@ -75,8 +75,9 @@ class Walker:
         """The walk of the first UEs alone: the same numbers, seen in part."""
         if count == len(next(iter(self.point.values()))):
             return self
-        speed, towards = _first(self.speed, count), None if self.towards is None else _first(self.towards, count)
-        return Walker(self.network, self.pace, _first(self.point, count), towards, speed)
+        towards = None if self.towards is None else first_params(self.towards, count)
+        point, speed = first_params(self.point, count), first_params(self.speed, count)
+        return Walker(self.network, self.pace, point, towards, speed)
 
     def step(self, batch: Batch) -> Tensor:
         """One step of all; the losses before it."""
@@ -103,7 +104,13 @@ class Stages:
     def __init__(self) -> None:
         self.known: dict[Hashable, Stage] = {}
         self.slopes: dict[Hashable, tuple[Params, Batch, Params, Any, Tensor]] = {}
+        self.scenes: dict[Hashable, Any] = {}  # see `scene`
         self.pool: Any = None
+
+    def shared_pool(self) -> Any:
+        """The memory of all recordings."""
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        return self.pool
 
     def of(self, walker: Walker, chunk: _Chunk) -> "Stage":
         """The stage of such walks, set for this one."""
@@ -111,8 +118,7 @@ class Stages:
         shapes = tuple((own.shape, own.dtype) for own in (batch.inputs, batch.targets, batch.weights))
         key = (shapes, tuple(sorted(walker.speed)), tuple(sorted(walker.towards or {})))
         if key not in self.known:
-            self.pool = self.pool or torch.cuda.graph_pool_handle()
-            self.known[key] = Stage(walker, batch, self.pool)
+            self.known[key] = Stage(walker, batch, self.shared_pool())
         self.known[key].take(walker)
         return self.known[key]
 
@@ -121,11 +127,11 @@ class Stages:
         parts = (batch.inputs, batch.targets, batch.weights)
         key = ("gradient", tuple((own.shape, own.dtype) for own in parts))
         if key not in self.slopes:
-            self.pool = self.pool or torch.cuda.graph_pool_handle()
             held, found = _like(point), _like(point)
             mine = batch.each(torch.clone)
             set_to(held, point)
-            graph, loss = recorded_graph(lambda: network.gradient(held, mine, Into(found, network.names)), self.pool)
+            into = Into(found, network.names)
+            graph, loss = recorded_graph(lambda: network.gradient(held, mine, into), self.shared_pool())
             self.slopes[key] = (held, mine, found, graph, loss)
         held, mine, found, graph, loss = self.slopes[key]
         set_to(held, point)
@@ -193,7 +199,8 @@ def first_ues(batch: Batch, count: int) -> Batch:
     return batch.each(lambda part: part[:count])
 
 
-def _first(params: Params, count: int) -> Params:
+def first_params(params: Params, count: int) -> Params:
+    """The numbers of the first UEs alone."""
     return {name: own[:count] for name, own in params.items()}
 
 
