@@ -62,7 +62,7 @@ from hpfl.training.loop import train
 
 FIXED = ["planning.planner=full", "evaluation.every=1000000", "training.rounds=1000000"]
 SECURE = ["secure.aggregation=cell"]
-PROCESSES = 2
+PROCESSES = max(2, (os.cpu_count() or 2) - 2)
 _AWAY_S = 1.5
 """After so long (half to one and a half times) a UE that was cut off is back, and in this round no more."""
 _TRAINING, _AFTER_S = [(pb.KEYS, ""), (pb.SHARES, ""), (pb.VOTES, "")], 0.2
