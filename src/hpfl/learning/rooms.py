@@ -3,7 +3,6 @@
 import sys
 from dataclasses import dataclass, field
 from math import prod
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,30 +14,33 @@ _LARGE_BYTES = 4_000_000
 _MOST = 2  # a round reads what the last one wrote, and writes anew
 
 
+@dataclass(eq=False)
+class _Room:
+    array: NDArray[Any]
+    unused: int = 0  # how often it is referred to when no tensor lies in it
+
+    @property
+    def count(self) -> int:
+        return sys.getrefcount(self.array)
+
+
 @dataclass
 class Rooms:
-    """Arrays, and how often each is referred to when no tensor lies in it."""
+    """Arrays that serve again."""
 
-    held: list[tuple[NDArray[Any], int]] = field(default_factory=list)
-    lock: Lock = field(default_factory=Lock)
+    held: list[_Room] = field(default_factory=list)
 
     def like(self, own: Tensor) -> Tensor:
         """Room for as many numbers, not written to yet."""
         if own.is_cuda or own.nbytes < _LARGE_BYTES:
             return torch.empty_like(own)
-        with self.lock:
-            return self._free(prod(own.shape), own[:0].numpy().dtype).view(own.shape)
-
-    def _free(self, size: int, dtype: np.dtype[Any]) -> Tensor:
-        unused = [place for place in range(len(self.held)) if self._count(place) == self.held[place][1]]
-        for place in unused:
-            if self.held[place][0].dtype == dtype and len(self.held[place][0]) >= size:
-                return torch.from_numpy(self.held[place][0])[:size]  # refers to the array as long as it is used
-        self.held = [each for place, each in enumerate(self.held) if place not in unused][: _MOST - 1]
-        self.held.append((np.empty(size, dtype=dtype), 0))
-        unused_count = self._count(-1)
-        self.held[-1] = (self.held[-1][0], unused_count)
-        return torch.from_numpy(self.held[-1][0])
-
-    def _count(self, place: int) -> int:
-        return sys.getrefcount(self.held[place][0])
+        size, dtype = prod(own.shape), own[:0].numpy().dtype
+        rooms, self.held = self.held, []  # nobody else finds them meanwhile
+        free = [room for room in rooms if room.count == room.unused]
+        room = next((room for room in free if room.array.dtype == dtype and len(room.array) >= size), None)
+        if room is None:
+            room = _Room(np.empty(size, dtype=dtype))
+            room.unused = room.count
+        found = torch.from_numpy(room.array)[:size]  # refers to the array as long as anybody sees it
+        self.held = [room, *(other for other in rooms if other is not room and other not in free)][:_MOST]
+        return found.view(own.shape)
