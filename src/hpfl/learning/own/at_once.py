@@ -18,7 +18,7 @@ from hpfl.learning.own.layers import Into, Params
 from hpfl.learning.own.stage import Walker, first_params, first_ues
 
 
-class Work:
+class WorkRoom:
     """Buffers that serve chunk after chunk, whoever has them alone."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class AtOnce:
     now: Tensor  # [u, S], to be written
     sums: Sums
     rate: float  # of the local steps
-    work: Work
+    work: WorkRoom
 
     @cached_property
     def names(self) -> tuple[str, ...]:
