@@ -47,7 +47,7 @@ PFLLIB = {  # ours, theirs: its name, its options, our options
     "fedala": ("FedALA", ["-p", "2", "-s", "80"], {}),
     "scaffold": ("SCAFFOLD", [], {}),
 }
-SHARED = {"fedavg", "fedprox", "fedbabu", "scaffold"}  # evaluated with the model that all share
+SHARED = {"fedavg", "fedprox", "fedbabu", "scaffold", "pfedme"}  # evaluated with the model that all share
 SETS = {"MNIST": ("mnist", (1, 28, 28), 1024), "Cifar10": ("cifar10", (3, 32, 32), 1600)}
 
 
@@ -235,7 +235,7 @@ def accuracy(found: Any, data: Split, method: str) -> float:
     inputs, labels, sizes = data.test
     test = TestData(torch.from_numpy(inputs), torch.from_numpy(labels), Shards.of(sizes))
     figures = found.cohort.evaluate(found.params, test, inner_lr=RATE, kept=found.kept)
-    each = figures["accuracy" if method in SHARED else "personalised_accuracy"]
+    each = figures["global_accuracy" if method in SHARED else "personalised_accuracy"]
     return float(np.average(each, weights=sizes))
 
 

@@ -216,12 +216,13 @@ def _subject(settings: CloudNodeSettings, experiment: SharedWork, deployment: De
         }
 
     edges = np.repeat(np.arange(config.network.edges), config.network.ues_of_edges)
+    newcomers = {} if executor.newcomers is None else {"held_out": executor.newcomers}
     return Subject(
         config=config,
         spec=experiment.task.spec,
         metrics=executor.metrics,
         facts=facts,
-        ues={"ue": np.arange(config.network.num_ues), "edge": edges},
+        ues={"ue": np.arange(config.network.num_ues), "edge": edges, **newcomers},
         evaluation=lambda _state: executor.evaluation(),
         save_every=settings.checkpoint_every,
         deployed=True,

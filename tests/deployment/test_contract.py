@@ -1,3 +1,4 @@
+import csv
 import json
 
 import numpy as np
@@ -84,7 +85,6 @@ CASES = {
         "planning.planner=round-robin",
         "planning.max_edges=1",
         "training.staleness_discount=0.5",
-        "training.rounds=5",
     ],
     "two edge rounds in float64": ["training.edge_rounds=2", "learning.dtype=float64"],
 }
@@ -105,7 +105,8 @@ def test_deployed_parameters_are_the_simulated_ones_after_every_round(case, cert
 
 
 def test_separate_processes_give_the_simulated_parameters_after_every_round(tmp_path):
-    config = hpfl.load("quickstart-paper", overrides=[*SMALL, "network.ues_per_edge=1", "evaluation.every=1"])
+    shape = ["network.ues_per_edge=[1, 2]", "data.held_out_ues=1", "learning.method=scaffold"]
+    config = hpfl.load("quickstart-paper", overrides=[*SMALL, *shape, "evaluation.every=1"])
     expected = simulated(config)
     supervisor = Supervisor(lay_out(tmp_path, config, LocalOptions(paced=False)))
     supervisor.start()
@@ -127,6 +128,9 @@ def test_separate_processes_give_the_simulated_parameters_after_every_round(tmp_
     reference = hpfl.run(config, hooks=hpfl.Hooks())
     assert summary["final_meta_loss"] == pytest.approx(reference.summary["final_meta_loss"], abs=1e-5)
     assert summary["final_personalised_accuracy"] == pytest.approx(reference.summary["final_personalised_accuracy"])
+    new = "final_held_out_personalised_accuracy"
+    assert summary[new] == pytest.approx(reference.summary[new])
+    assert [row["held_out"] for row in csv.DictReader((run / "ues.csv").read_text().splitlines())].count("True") == 1
     final = load_file(run / "model.safetensors")
     for name, part in reference.model.items():
         np.testing.assert_allclose(final[name], part.numpy(), atol=1e-6)

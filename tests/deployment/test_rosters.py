@@ -137,6 +137,11 @@ def test_an_empty_slot_is_not_waited_for(certificates, tmp_path):
         nodes.play(1)
         assert time.monotonic() - began_s < 150.0
         assert nodes.delivered() == [0]
+        nodes.write("ue-0", "ue-1", "-")  # a slot that was empty when its edge was started
+        nodes.start_ue(1)
+        until(lambda: nodes.there == {"ue-0", "ue-1"})
+        nodes.play(2)
+        assert nodes.delivered() == [0, 1]
 
 
 def test_an_edge_is_shut_out_and_let_in_by_the_clouds_file_while_rounds_go_on(certificates, tmp_path, caplog):

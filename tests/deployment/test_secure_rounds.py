@@ -27,7 +27,6 @@ def expected(*changes):
         ["training.edge_rounds=2", "learning.dtype=float64", "planning.planner=random", "planning.max_edges=1"],
         ["learning.uplink=ternary", "learning.dtype=float64", "training.weighting=samples"],
         ['learning.uplink=["random-k", "rounding"]', "learning.dtype=float64", "training.edge_rounds=2"],
-        ["learning.method=scaffold", "planning.planner=round-robin", "planning.max_edges=1"],
         ["planning.planner=joint", "planning.importance=sketch", "planning.sketch_size=48", "planning.max_edges=1"],
     ],
 )

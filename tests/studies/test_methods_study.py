@@ -44,7 +44,7 @@ def test_every_method_is_tried_at_every_step_on_a_seed_that_judges_nothing() -> 
     parts = methods.parts(FULL, [0, 1])
     assert {part.config.training.seed for part in parts} == {DEVELOPMENT}
     tried = Counter((part.labels["data"], part.labels["method"]) for part in parts)
-    assert set(tried.values()) == {3}
+    assert set(tried.values()) == {5}
     assert len(tried) == len(grid(FULL)) * len(METHOD_NAMES)
     assert not methods.then(FULL, [0, 1], [])
 
@@ -58,7 +58,7 @@ def test_the_full_grid_is_judged_at_the_steps_that_were_best() -> None:
     usual = [part for part in parts if part.labels["method"] != "pfedme"]
     assert {part.config.learning.outer_lr for part in usual} == {0.05}
     own = {part.labels["step"] for part in parts if part.labels["method"] == "pfedme"}
-    assert own == {steps_of("pfedme", FULL)[2]}
+    assert own == {0.05}
     missing = [one for one in known if (one["labels"]["data"], one["labels"]["method"]) != ("mnist", "ditto")]
     half = methods.then(FULL, range(5), missing + [one for one in known if one not in missing][:1])
     assert not any(p.labels["data"] == "mnist" and p.labels["method"] == "ditto" for p in half)

@@ -1,17 +1,28 @@
 """Who answers a parent's questions and how soon: how long children are waited for, and who is left out for a while."""
 
 import math
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from hpfl.deployment.usual_seconds import Patience, UsualSeconds
 
-Question = Literal["sketch", "update", "keys", "shares", "masked words", "vote", "revealed shares", "figures"]
+Question = Literal[
+    "sketch",
+    "update",
+    "keys",
+    "shares",
+    "masked words",
+    "vote",
+    "revealed shares",
+    "figures",
+    "newcomers' figures",
+]
 """What children are asked for; keys to revealed shares are steps of a secure sum, each with usual seconds of its own.
 
-Who owes figures is left out of evaluations, who owes anything else of rounds.
+Who owes figures is left out of evaluations, who owes anything else of rounds. Newcomers train before theirs.
 """
+_OF_EVALUATIONS: Collection[Question] = ("figures", "newcomers' figures")
 
 AttendanceTold = Callable[[str, int, str], None]
 """Told what has happened ("missed", "left out", "let in again"), to which child, and why."""
@@ -77,8 +88,9 @@ class Attendance:
         self._rule = patience
         self._usual: dict[Question, UsualSeconds] = {one: UsualSeconds(patience) for one in get_args(Question)}
         rounds: dict[int, _Seat] = {}
+        evaluations: dict[int, _Seat] = {}
         self._seats: dict[Question, dict[int, _Seat]] = dict.fromkeys(get_args(Question), rounds)
-        self._seats["figures"] = {}
+        self._seats.update(dict.fromkeys(_OF_EVALUATIONS, evaluations))
         self._strikes: dict[int, int] = {}
         self._out: set[int] = set()
 
@@ -103,7 +115,7 @@ class Attendance:
         seat = self._seat(number, question)
         if seat.is_out and seat.probed:
             seat.let_in()
-            if question != "figures":
+            if question not in _OF_EVALUATIONS:
                 self._out.discard(number)
             self._tell("let in again", number, f"it answers ({question})")
         elif not seat.is_out:
@@ -181,7 +193,7 @@ class Attendance:
     def _judge(self, number: int, seat: _Seat, question: Question, why: str) -> None:
         if seat.misses[question] >= _OUT_AT:
             seat.leave_out(self.clock(), max(_PRICE * seat.cost_s, self._rule.least_s))
-            if question != "figures":
+            if question not in _OF_EVALUATIONS:
                 self._out.add(number)
             self._tell("left out", number, why)
 

@@ -33,7 +33,7 @@ class Cloud:
     def __init__(self, settings: CloudNodeSettings, experiment: SharedWork, run: str) -> None:
         self.roster = edge_roster(settings, experiment.config)
         ues_of = [set(ue_slots(experiment.config, k)) for k in self.roster.slots]
-        self.run = run
+        self.run, self.newcomers = run, experiment.newcomers
         self.task = experiment.task
         self.stopping = asyncio.Event()
         self._timing, self._gives_up = settings.timing, settings.gives_up
@@ -45,7 +45,8 @@ class Cloud:
         self.releases: Releases | None = None
         if experiment.private is not None:
             path, side = Path(settings.out) / FILE, self._side
-            self.releases = Releases(ues_of, experiment.config.network.num_ues, path)
+            trained = [ues - self.newcomers for ues in ues_of]
+            self.releases = Releases(trained, experiment.config.network.num_ues, path)
             side.on_models, side.on_sketch = self.releases.handed, self.releases.sketched
         self.ues_out: Mapping[int, frozenset[int]] = self._ways.ues_out  # by edge
         self.ues_anew: Mapping[int, frozenset[int]] = self._ways.ues_anew

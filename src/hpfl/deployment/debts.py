@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hpfl.deployment.hub import Child
 from hpfl.deployment.refusal import RefusedError
+from hpfl.deployment.rosters import training_seats
 from hpfl.deployment.wire import Tag
 
 if TYPE_CHECKING:
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 def note_debts(side: "ParentSide", child: Child) -> None:
     """Count what a child owes as it leaves; where most are gone, or all are told to go, nobody is blamed."""
     there = len(side.hub.children.keys() - {child.number})
-    most_are_gone = there < side.attendance.quorum_of(len(side.roster)) - 1
-    if child.hello.visitor or side.is_over or not side.hub.is_listening or most_are_gone:
+    most_are_gone = there < side.attendance.quorum_of(len(training_seats(side.roster, side.newcomers))) - 1
+    if not child.trains or side.is_over or not side.hub.is_listening or most_are_gone:
         return
     book, number = side.gathering, child.number
     answered = book.held.keys() | book.failed | book.vacant

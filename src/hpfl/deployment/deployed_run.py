@@ -3,6 +3,8 @@
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hpfl.assembly import arrivals_projection, cloud_settings, make_radio, menu_on_air, start_state, torch_dtype
 from hpfl.config import Experiment
 from hpfl.deployment.bridge import LoopThread
@@ -15,7 +17,7 @@ from hpfl.downlinks import broadcasting, step_coding
 from hpfl.private_runs import ledger_of
 from hpfl.rng import Streams
 from hpfl.training.cloud_step import CloudSettings
-from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_columns
+from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, held_out_columns, summary_columns
 from hpfl.training.foretold import Foretold
 from hpfl.training.loop import Evaluate, Parts
 from hpfl.training.state import TrainState
@@ -50,6 +52,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         streams=streams,
     )
     coding, foretold = step_coding(config, experiment.sending), _foretold(experiment, streams)
+    new = experiment.newcomers
     executor = DeployedExecutor(
         cloud=cloud,
         loop=loop,
@@ -62,6 +65,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
         outer_lr=config.learning.outer_lr,
         staleness_bound=config.planning.staleness_bound,
         metrics=experiment.metrics,
+        newcomers=np.isin(np.arange(config.network.num_ues), sorted(new)) if new else None,
     )
     params = experiment.task.initial_parameters(streams.at("model")).to(torch_dtype(config))
     nothing = params.new_zeros((config.network.edges, 0))  # pending updates stay at their edges
@@ -74,7 +78,7 @@ def build_deployment(settings: CloudNodeSettings, experiment: SharedWork, loop: 
             evaluate=_every(executor, config),
             streams=streams,
             stopwatch=time.perf_counter,
-            columns=summary_columns(experiment.metrics),
+            columns=summary_columns(experiment.metrics) + (held_out_columns(experiment.metrics) if new else ()),
             projection=arrivals_projection(config, experiment.sending.spec.num_parameters, params.device),
             ledger=ledger_of(config, deployed=True),
         ),
@@ -107,10 +111,6 @@ def refuse_what_only_a_simulator_can(config: Experiment) -> None:
     for name in ("trace", "write_trace"):
         if getattr(config.network, name):
             raise SettingsError(f"network.{name} is given; only a simulation is replayed from a trace or writes one")
-    if config.data.held_out_ues:
-        raise SettingsError(
-            f"data.held_out_ues is {config.data.held_out_ues}; only a simulation has UEs that never train"
-        )
     if config.network.coherence_s:
         raise SettingsError(
             "network.coherence_s is given; a deployed cloud plans once a round: give network.coherence_rounds"

@@ -21,6 +21,7 @@ from hpfl.deployment.gathering import edge_noise
 from hpfl.deployment.logs import log
 from hpfl.deployment.model_steps import ModelStep
 from hpfl.deployment.node import SharedWork
+from hpfl.deployment.node_parts import training_slots
 from hpfl.deployment.refusal import Code, RefusedError
 from hpfl.deployment.secret_draws import kept_key
 from hpfl.deployment.settings import EdgeNodeSettings
@@ -64,7 +65,8 @@ class Edge:
 
     def __init__(self, settings: EdgeNodeSettings, experiment: SharedWork) -> None:
         self.ues = EdgeUes(settings, experiment)
-        self.orders_for: Collection[int] = frozenset(self.ues.side.roster.values())
+        slots = training_slots(experiment.config, settings.number, experiment.newcomers)
+        self.orders_for: Collection[int] = frozenset(slots)  # whoever sits there, now or later
         self.up = ChildSide(settings, experiment, self, address=settings.cloud, parent=settings.cloud_name)
         self._settings = settings
         self._experiment = experiment

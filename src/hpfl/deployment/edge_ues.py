@@ -13,8 +13,9 @@ from hpfl.deployment.hub import Child
 from hpfl.deployment.named_model import NamedModel
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.node_names import default_name
-from hpfl.deployment.node_parts import ue_roster
+from hpfl.deployment.node_parts import training_slots, ue_roster
 from hpfl.deployment.parent import ParentSide
+from hpfl.deployment.rosters import training_seats
 from hpfl.deployment.secure_sums import SOONER, SecureSums
 from hpfl.deployment.settings import EdgeNodeSettings
 from hpfl.deployment.waiting import asked_until
@@ -44,7 +45,8 @@ class EdgeUes:
         self.hub = self.side.hub
         self.secure: SecureSums | None = None
         if experiment.config.secure.on:
-            self.secure = self.ways.secure = SecureSums(settings, experiment, self.side, roster.slots)
+            members = training_slots(experiment.config, settings.number, experiment.newcomers)
+            self.secure = self.ways.secure = SecureSums(settings, experiment, self.side, members)
             self.side.took_step = self.secure.take
         self._least = 1 if self.secure is None else self.secure.threshold
         self.told_vacant = False
@@ -139,9 +141,12 @@ class EdgeUes:
             return False
         return not owing or (bool(gathering.held) and self.side.sketches.is_over(owing, len(there)))
 
+    def _seats(self) -> Collection[int]:
+        return training_seats(self.side.roster, self.side.newcomers)
+
     def _is_unproved(self, gathering: Gathering) -> bool:
         """Whether a few UEs alone have answered, and say that they compute nothing usable: no word on the model."""
-        return not gathering.held and not gathering.most_failed(self.side.roster.values())
+        return not gathering.held and not gathering.most_failed(self._seats())
 
     async def collected(
         self,
@@ -172,7 +177,7 @@ class EdgeUes:
             due = self.secure.begin_updates(orders)
             orders = {ue: order for ue, order in orders.items() if ue in due}
         self.ways.begin(announced, asked.coding)
-        known = {*self.side.roster.values(), *orders}  # who has left the roster since it was planned counts as missing
+        known = {*self._seats(), *orders}  # who has left the roster since it was planned counts as missing
         tags = dict.fromkeys(known, tag.by(self.side.name))
         planned_s = {ue: one.compute_s + one.upload_s for ue, one in plan.items()} if asked.paced else {}
         took = await self.side.collect(orders, tags, at_once=slots, within_s=within_s, planned_s=planned_s)

@@ -42,7 +42,8 @@ class FromEdges:
         self.ues_anew: dict[int, frozenset[int]] = {}
         self.coding = 0
         self._experiment = experiment
-        self._ues_of = ues_of
+        self._reports_on = ues_of
+        self._ues_of = [set(ues) - experiment.newcomers for ues in ues_of]  # that train
         self._answered: set[Child] = set()
         self._norms = NormBound(experiment.bounds.norm_ratio)
         self._planned: Mapping[int, Held] = {}
@@ -175,7 +176,7 @@ class FromEdges:
 
     def reports_on(self, number: int) -> Collection[int]:
         """All UEs of an edge."""
-        return self._ues_of[number]
+        return self._reports_on[number]
 
 
 def _samples(held: Held) -> dict[int, int]:

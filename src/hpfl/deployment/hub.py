@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.admission import Admission, ProvenChild
+from hpfl.deployment.attached_children import AttachedChildren
 from hpfl.deployment.checks import check_hello, check_name
 from hpfl.deployment.doors import STREAMS_BY_NAME, Doors, place_of
 from hpfl.deployment.greeting import Shapes, remembered
+from hpfl.deployment.hub_parent import Parent
 from hpfl.deployment.identity import OwnIdentity
 from hpfl.deployment.logs import log
 from hpfl.deployment.open_files import connections_for
@@ -25,7 +27,7 @@ from hpfl.deployment.server_metrics import Metrics
 from hpfl.deployment.settings import LimitSettings, SettingsError, TlsSettings
 from hpfl.deployment.stream import TierStream, go_on
 from hpfl.deployment.waiting import until
-from hpfl.deployment.wire import METHOD, Arrival, Tag, VectorSpec, decode, encode
+from hpfl.deployment.wire import METHOD, Arrival, Tag, decode, encode
 
 _GRACE_S, _PASSING = 0.1, 64
 """How long streams may take to end, and how many there are at once of those who are turned away."""
@@ -41,7 +43,7 @@ Ended = tuple[grpc.StatusCode, str]
 class Child:
     """One attached stream and who is at its other end; the `model` it holds, handed to it at `handed_s`.
 
-    It `may_repeat` its sketch as often as it was asked for it again.
+    It `may_repeat` its sketch as often as it was asked for it again. A newcomer `never_trains`.
     """
 
     proven: ProvenChild
@@ -53,6 +55,12 @@ class Child:
     may_repeat: int = 0
     model: bytes = b""
     handed_s: float = 0.0
+    never_trains: bool = False
+
+    @property
+    def trains(self) -> bool:
+        """Whether it takes part in rounds: neither a visitor nor a newcomer."""
+        return not (self.hello.visitor or self.never_trains)
 
     @property
     def name(self) -> str:
@@ -65,41 +73,25 @@ class Child:
         return self.proven.number
 
 
-class Parent(Protocol):
-    """What a cloud or an edge does with its children; every method may refuse."""
-
-    def greet(self, child: Child, tag: Tag) -> Tag:
-        """Take note of a child that says hello (its `hello` says what it holds); the tag of the welcome."""
-        ...
-
-    def attached(self, child: Child) -> None:
-        """Begin to send what a new child needs."""
-        ...
-
-    def detached(self, child: Child) -> None:
-        """Take note of a child, or a visitor, that has gone."""
-        ...
-
-    def expects(self, child: Child, tag: Tag, begin: Any) -> VectorSpec:
-        """What an announced vector must look like."""
-        ...
-
-    def take_vector(self, child: Child, arrival: Arrival) -> None:
-        """A whole vector has come."""
-        ...
-
-    def take_message(self, child: Child, tag: Tag, frame: Any) -> None:
-        """A message has come."""
-        ...
-
-
 class Hub:
-    """The `Tier` service: one stream per child, the newest one counts; the same at cloud and edges."""
+    """The `Tier` service: one stream per child, the newest one counts; the same at cloud and edges.
+
+    `children` take part in rounds, `onlookers` are `newcomers` that never do; both are found by their numbers.
+    """
 
     def __init__(
-        self, parent: Parent, roster: Mapping[str, int], *, shapes: Shapes, limits: LimitSettings, metrics: Metrics
+        self,
+        parent: Parent,
+        roster: Mapping[str, int],
+        *,
+        shapes: Shapes,
+        limits: LimitSettings,
+        metrics: Metrics,
+        newcomers: Collection[int] = (),
     ) -> None:
-        self.children: dict[int, Child] = {}
+        self.there = AttachedChildren()
+        self.children, self.onlookers = self.there.children, self.there.onlookers
+        self._newcomers = newcomers
         self.metrics, self.is_listening = metrics, False
         self._parent = parent
         self._roster = roster
@@ -137,7 +129,7 @@ class Hub:
     async def stop(self) -> None:
         """End all streams and stop listening; what was taken from them stays taken."""
         self.is_listening = False
-        for child in list(self.children.values()):
+        for child in list(self.there.everybody.values()):
             child.stream.end()
         if self._server is not None:
             await self._server.stop(_GRACE_S)
@@ -166,8 +158,8 @@ class Hub:
     async def say_farewell(self, frame: bytes, *, at_once: int) -> None:
         """Send everybody the last word, again if need be, until they have left or have had time enough."""
         for _ in range(_FAREWELLS):
-            self.send_all([frame], list(self.children.values()), at_once=at_once)
-            if await until(lambda: not self.children, self._left, _FAREWELL_S):
+            self.send_all([frame], list(self.there.everybody.values()), at_once=at_once)
+            if await until(lambda: not self.there.everybody, self._left, _FAREWELL_S):
                 return
 
     async def _attach(self, _requests: Any, context: Any) -> None:
@@ -220,7 +212,8 @@ class Hub:
         check_hello(frame.hello, tag=tag, name=proven.name)
         self._admission.check(proven)  # files may have changed while it took its time
         self._shapes.check(frame.hello, name=proven.name, number=proven.number)
-        child = Child(proven, frame.hello, _served(context, proven.name, self._limits, self.metrics))
+        stream = _served(context, proven.name, self._limits, self.metrics)
+        child = Child(proven, frame.hello, stream, never_trains=proven.number in self._newcomers)
         self._retire(child)
         answer = self._parent.greet(child, tag)
         child.hello = remembered(frame.hello)
@@ -229,7 +222,7 @@ class Hub:
 
     def _retire(self, child: Child) -> None:
         """A child that comes anew has lost its old stream, whatever that stream believes."""
-        before = None if child.hello.visitor else self.children.pop(child.number, None)
+        before = None if child.hello.visitor else self.there.book_of(child).pop(child.number, None)
         if before is not None:
             log("child attached anew", child=child.name)
             self._parent.detached(before)
@@ -239,20 +232,20 @@ class Hub:
         self._open.add(child)
         if child.hello.visitor:
             return
-        self.children[child.number] = child
+        self.there.book_of(child)[child.number] = child
         self.metrics.attachments.inc()
-        self.metrics.attached.set(len(self.children))
+        self.metrics.attached.set(len(self.there.everybody))
 
     def _leave(self, child: Child) -> None:
         self._open.discard(child)
         if child.hello.visitor:
             self._parent.detached(child)
-        elif self.children.get(child.number) is child:
-            del self.children[child.number]
+        elif self.there.book_of(child).get(child.number) is child:
+            del self.there.book_of(child)[child.number]
             self._parent.detached(child)
             self._left.set()
             log("child left", child=child.name)
-        self.metrics.attached.set(len(self.children))
+        self.metrics.attached.set(len(self.there.everybody))
 
     async def _listen(self, child: Child) -> Ended:
         try:

@@ -1,5 +1,6 @@
 """What one UE computes: a cohort of one, whose draws are those of its simulated twin."""
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +9,11 @@ import torch
 from hpfl.arrays import FloatArray, IntArray
 from hpfl.assembly import local_training, metrics_of, products, sending_of, torch_dtype
 from hpfl.config import Experiment
+from hpfl.deployment.logs import log
 from hpfl.deployment.node_parts import sketch_width
 from hpfl.deployment.own_data import OwnData
 from hpfl.deployment.wire import Vector
-from hpfl.learning import Cohort, Evaluation, Kept, LocalTraining, Task, TestData
+from hpfl.learning import Cohort, Evaluation, Kept, LocalTraining, NonFiniteUpdateError, Task, TestData
 from hpfl.learning.method import Method
 from hpfl.learning.personal import personal_model
 from hpfl.rng import Streams
@@ -67,7 +69,7 @@ class Learner:
 
     def update(self, params: Vector, *, base_round: int, edge_round: int) -> Vector:
         """`(w - w_end) / beta` after this UE's local steps from `params`, with its twin's mini-batches."""
-        return self._gradient(self._cohort, params, key=draw_key(base_round, edge_round))
+        return self._computed(self._cohort, params, key=draw_key(base_round, edge_round), kept=None)[0]
 
     def sketch(self, update: Vector) -> FloatArray:
         """The linear sketch of an update that the cloud plans with."""
@@ -76,6 +78,20 @@ class Learner:
     def local(self, params: Vector, kept: torch.Tensor | None, *, key: int) -> tuple[Vector, torch.Tensor | None]:
         """The same with what the method keeps, [S], before and after; None: it has not begun, or keeps nothing."""
         return self._computed(self._cohort, params, key=key, kept=self._rows(kept, 1))
+
+    def begun(self, params: Vector, round_number: int) -> torch.Tensor | None:
+        """What a newcomer keeps [S] after its first local work, on the model after so many rounds; None: nothing.
+
+        Where that work is not finite, it is what a UE keeps that begins.
+        """
+        if self._method is None:
+            return None
+        first = self._method.first_kept(torch.from_numpy(params), self.task.spec)
+        try:
+            return self.local(params, first, key=draw_key(round_number, 0))[1]
+        except NonFiniteUpdateError as error:
+            log("no local work", level=logging.WARNING, round=round_number, reason=str(error))
+            return first
 
     def evaluate(self, params: Vector, kept: torch.Tensor | None = None) -> FloatArray:
         """This UE's figures with what it keeps, in the order of the experiment's columns."""
@@ -99,16 +115,13 @@ class Learner:
         if rate == 0:
             return params.copy()
         plain = LocalTraining(inner_lr=0.0, outer_lr=rate, local_steps=steps)
-        return params - rate * self._gradient(self._made(plain), params, key=0)
+        return params - rate * self._computed(self._made(plain), params, key=0, kept=None)[0]
 
     def named(self, params: Vector) -> dict[str, torch.Tensor]:
         """A flat vector as named tensors, without what travels beside the model."""
         spec = self.task.spec
         parts = spec.unflatten(torch.from_numpy(params)).items()
         return {name: part.clone().contiguous() for name, part in parts if name not in spec.beside}
-
-    def _gradient(self, cohort: Cohort, params: Vector, *, key: int) -> Vector:
-        return self._computed(cohort, params, key=key, kept=None)[0]
 
     def _computed(
         self, cohort: Cohort, params: Vector, *, key: int, kept: Kept | None

@@ -16,7 +16,7 @@ from hpfl.dealing import most_dealt
 from hpfl.deployment.checks import Bounds
 from hpfl.deployment.greeting import Shapes
 from hpfl.deployment.logs import LOGGER, log
-from hpfl.deployment.node_parts import make_node_task, node_shape, sketch_width, vector_spec
+from hpfl.deployment.node_parts import make_node_task, newcomers_among, node_shape, sketch_width, vector_spec
 from hpfl.deployment.secure_format import SecureFormat
 from hpfl.deployment.settings import NodeSettings
 from hpfl.deployment.sketch_check import SketchCheck, coding_errors
@@ -87,8 +87,8 @@ class SharedWork:
         self.spec = vector_spec(self.task, self.config)
         self.sending = sending_of(self.config, self.task, torch.device("cpu"))
         self.foretold = foretold_chains(self.config, self.sending)
-        network = self.config.network
-        counted = Counted.by(self.sending, network.num_ues)
+        network, self.newcomers = self.config.network, newcomers_among(self.config)
+        counted = Counted.by(self.sending, network.num_ues - len(self.newcomers))
         self.updates = UpdateFormat(self.spec, self.sending, network.backhaul, counted)
         limits = settings.limits
         self.bounds = Bounds(

@@ -1,5 +1,6 @@
 """From a node's file and the experiment to what the node needs: model, roster, radio and fleet."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from hpfl.network.channel import Gains
 from hpfl.network.energy import compute_j
 from hpfl.network.latency import compute_s
 from hpfl.network.links import Links
+from hpfl.network.newcomers import drawn_newcomers
 from hpfl.network.places import Places, places_at_rest
 from hpfl.network.radio import Radio
 from hpfl.network.topology import Fleet, make_fleet
@@ -78,6 +80,24 @@ def ue_slots(config: Experiment, edge: int) -> range:
         raise SettingsError(f"number is {edge}; the experiment has {len(counts)} edges, from 0")
     first = int(counts[:edge].sum())
     return range(first, first + int(counts[edge]))
+
+
+def newcomers_among(config: Experiment) -> frozenset[int]:
+    """Numbers of the UEs that never train: every node finds the same, which are those of a simulation."""
+    count, sizes = config.data.held_out_ues, config.network.ues_of_edges
+    if count > int(sizes.sum()) - len(sizes):
+        raise SettingsError(
+            f"data.held_out_ues is {count}; of {sizes.sum()} UEs at most {sizes.sum() - len(sizes)} can be held out, "
+            f"for each of {len(sizes)} edges needs one that trains"
+        )
+    new = drawn_newcomers(count, np.repeat(np.arange(len(sizes)), sizes), Streams(config.training.seed))
+    return frozenset(np.flatnonzero(new).tolist())
+
+
+def training_slots(config: Experiment, edge: int, newcomers: frozenset[int]) -> Collection[int]:
+    """Numbers of those of an edge's UEs that train."""
+    slots = ue_slots(config, edge)
+    return [number for number in slots if number not in newcomers] if newcomers else slots
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,10 @@ class OwnUpdate:
 
 @dataclass(frozen=True)
 class OwnUpdates:
-    """The updates and figures of UE `number`; one that keeps nothing between rounds never touches its store."""
+    """The updates and figures of UE `number`; one that keeps nothing between rounds never touches its store.
+
+    One that `never_trains` has figures alone: where its method keeps something, after local work on the model itself.
+    """
 
     learner: Learner
     work: SharedWork
@@ -51,6 +54,7 @@ class OwnUpdates:
     store: OwnStore
     coder: Coder
     privacy: UePrivacy | None = None
+    never_trains: bool = False
 
     def made(self, tag: Tag, params: Vector) -> OwnUpdate:
         """An update that no parent would refuse, clipped and noised where it is to be, and its sketch."""
@@ -88,6 +92,8 @@ class OwnUpdates:
         """This UE's figures of the model of a tag, in the order of the experiment's columns."""
         if not self._keeps:
             return self.learner.evaluate(params)
+        if self.never_trains:
+            return self.learner.evaluate(params, self.learner.begun(params, tag.round))
         return self.learner.evaluate(params, (self.store.before(tag) or Kept()).method)
 
     def _plain(self, tag: Tag, params: Vector) -> OwnUpdate:

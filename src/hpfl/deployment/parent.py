@@ -13,6 +13,7 @@ from hpfl.deployment.collecting import Collecting
 from hpfl.deployment.debts import check_due, note_debts
 from hpfl.deployment.deliveries import Held
 from hpfl.deployment.evaluating import Evaluating
+from hpfl.deployment.figures_call import FiguresCall
 from hpfl.deployment.gathering import Gathering
 from hpfl.deployment.hub import Child, Hub
 from hpfl.deployment.kept_attendance import kept_attendance
@@ -63,13 +64,21 @@ class ParentSide:
         self.opening = Opening(
             self.attendance,
             settings.timing,
-            there=lambda: len(self.hub.children) - len(self.hub.children.keys() & self.gathering.vacant),
+            there=lambda: len(self.hub.there.everybody) - len(self.hub.children.keys() & self.gathering.vacant),
             expected=lambda: len(self.roster),
             resumed=lambda: self.model is not None and self.model.tag.round > 0,
         )
         self._columns, self._ranges = experiment.columns, experiment.ranges
         self._losses = LossBound(self._columns, self._ranges, settings.limits.loss_ratio, self.metrics.refused)
-        self.hub = Hub(self, roster, shapes=experiment.shapes, limits=settings.limits, metrics=self.metrics)
+        self.newcomers = frozenset[int]() if ways.are_parents else experiment.newcomers
+        self.hub = Hub(
+            self,
+            roster,
+            shapes=experiment.shapes,
+            limits=settings.limits,
+            metrics=self.metrics,
+            newcomers=self.newcomers,
+        )
 
     async def start(self) -> int:
         """Listen for children; the port."""
@@ -149,25 +158,16 @@ class ParentSide:
         self, model: NamedModel, *, within_s: float, is_over: Callable[[], bool] = lambda: False
     ) -> dict[int, Any]:
         """Every UE's figures of a model, as far as they come in time and those who were asked stay."""
-        roll = RollCall(self.attendance, "figures", limit_s=within_s)
-        evaluating = self.evaluating = Evaluating(model.tag, self._columns, self._ranges, roll.heard)
-        asked = {number: child for number, child in self.hub.children.items() if roll.calls(number)}
-        waited = {number for number in asked if not self.attendance.is_left_out(number, "figures")}
-        self.hub.send_all(model.frames(pb.EVALUATE), list(asked.values()), at_once=self.at_once)
-
-        def owing() -> set[int]:
-            there = {number for number in waited if self.hub.children.get(number) is asked[number]}
-            return there - evaluating.heard
+        call = FiguresCall(self.attendance, self.hub.there.everybody, limit_s=within_s)
+        evaluating = self.evaluating = Evaluating(model.tag, self._columns, self._ranges, call.heard)
+        self.hub.send_all(model.frames(pb.EVALUATE), list(call.asked.values()), at_once=self.at_once)
 
         def done() -> bool:
-            owed = owing()
-            return is_over() or not owed or roll.is_over(owed, len(waited))
+            return is_over() or call.is_over(evaluating.heard, self.hub.there.everybody)
 
         await until(done, evaluating.changed, within_s)
         if not is_over():
-            roll.close(owing(), len(waited))
-            for number in waited - owing() - evaluating.heard:
-                roll.left(number)
+            call.close(evaluating.heard, self.hub.there.everybody)
         return self._losses.believed(evaluating.figures)
 
     async def farewell(self, message: Any) -> None:
@@ -181,10 +181,10 @@ class ParentSide:
         """Note the update a child may still hold."""
         self._ways.admit(child)
         number, hello = child.number, child.hello
-        if hello.holds and not hello.visitor:
+        if hello.holds and child.trains:
             self.on_sketch(number, tag, hello.sketch)
-        if hello.visitor or not (hello.holds and self.gathering.counts(number, tag)):
-            if not hello.visitor:
+        if not child.trains or not (hello.holds and self.gathering.counts(number, tag)):
+            if child.trains:
                 self.gathering.forget(number)  # it may have died with its update, and computes it again, the same
             return Tag(run=self.run, node=self.name)
         with struck(self.attendance, number, self.gathering.changed):
@@ -194,8 +194,9 @@ class ParentSide:
         return tag.by(self.name)
 
     def attached(self, child: Child) -> None:
-        """A new child, or a visitor, is there."""
-        self._ways.attached(self, child)
+        """A new child, or a visitor, is there; a newcomer waits until a model is to be evaluated."""
+        if child.trains or child.hello.visitor:
+            self._ways.attached(self, child)
 
     def detached(self, child: Child) -> None:
         """Nothing more will come on this stream; a visitor's end says nothing of the child that trains."""
@@ -213,7 +214,7 @@ class ParentSide:
 
     def expects(self, child: Child, tag: Tag, begin: Any) -> VectorSpec:
         """Updates that were asked for."""
-        if begin.purpose != pb.UPDATE or child.hello.visitor:
+        if begin.purpose != pb.UPDATE or not child.trains:
             raise RefusedError("unexpected", "a vector came that nobody asked for")
         self.collecting.check(tag, child.number)
         return self._ways.update_spec
@@ -228,6 +229,8 @@ class ParentSide:
         kind = frame.WhichOneof("body")
         if child.hello.visitor:
             raise RefusedError("unexpected", f"a {kind} came from a visitor")
+        if child.never_trains and kind != "figures":
+            raise RefusedError("unexpected", f"a {kind} came from a UE that never trains")
         match kind:
             case "sketch":
                 check_speaker(tag, name=child.name, run=self.run)

@@ -43,7 +43,7 @@ async def run_ue(settings: UeNodeSettings) -> None:
     stop_on_signals(stop)
     check_own_certificate(settings, serves=False, connects=True)
     experiment, learner = make_learner(settings)
-    log("ready", samples=learner.num_samples)
+    log("ready", samples=learner.num_samples, **({"held_out": True} if settings.number in experiment.newcomers else {}))
     ue = Ue(settings, experiment, learner)
     serve_status(settings.metrics, ue.metrics.registry, Health(asyncio.get_running_loop(), partial(ue_ready, ue)))
     await until_stopped(ue.run(), stop, ue.settle)
@@ -59,6 +59,8 @@ async def adapt_ue(settings: UeNodeSettings, out: Path) -> tuple[float, float]:
     except TimeoutError:
         raise NobodyError(f"no model came from {settings.edge} for {settings.timing.patience_s:g} s") from None
     own = (OwnStore(Path(settings.state), experiment.sending.numbers_kept).newest() or Kept()).method
+    if settings.number in experiment.newcomers:
+        own = learner.begun(params, experiment.config.training.rounds)
     accuracies = learner.accuracies(params, own)
     out.parent.mkdir(parents=True, exist_ok=True)
     safetensors.torch.save_file(learner.named(learner.adapted(params, own)), out, metadata={"format": "pt"})

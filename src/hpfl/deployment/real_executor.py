@@ -32,7 +32,7 @@ from hpfl.planning.problem import Plan
 from hpfl.privacy.ledger import RELEASES
 from hpfl.training.broadcasting import Broadcasting
 from hpfl.training.cloud_step import Step
-from hpfl.training.evaluation_summary import EvaluationSummary, summary_of
+from hpfl.training.evaluation_summary import EvaluationSummary, summary_apart
 from hpfl.training.held_rounds import HeldRounds
 from hpfl.training.loop import received
 from hpfl.training.state import Heard, Observation, Outcome, TrainState
@@ -55,7 +55,7 @@ class DeployedExecutor:
     """Bridges the synchronous round to the cloud's event loop; what it must remember is in the `TrainState`.
 
     `usual_noise` is what each coding of the menu usually adds, and `delays` the rounds by which it delays
-    (`planning/codings.py`), where the planner asks.
+    (`planning/codings.py`), where the planner asks. `newcomers` [N] never train (None: everybody does).
     """
 
     cloud: Cloud
@@ -70,6 +70,7 @@ class DeployedExecutor:
     staleness_bound: int
     uploaded: Uploaded | None = None
     metrics: tuple[BoundMetric, ...] = DEFAULT_METRICS
+    newcomers: BoolArray | None = None
     timings: deque[Timing] = field(default_factory=lambda: deque(maxlen=_ROUNDS_WHOLE))
     over_planned: deque[float] = field(default_factory=lambda: deque(maxlen=_ROUNDS_TIMED))
     figures: dict[int, Any] = field(default_factory=dict)
@@ -220,7 +221,7 @@ class DeployedExecutor:
         if not found:
             return None
         self.figures = found
-        return summary_of(self.evaluation(), self.metrics)
+        return summary_apart(self.evaluation(), self.newcomers, self.metrics)
 
     def evaluation(self) -> Evaluation:
         """The newest figures of every UE; NaN for those that never reported."""

@@ -4,7 +4,7 @@ The experiment's shape gives the slots, which are numbers; a roster only says wh
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpfl.deployment.file_watch import WatchedFiles
@@ -57,6 +57,12 @@ class ChildRoster(Mapping[str, int]):
 def num_slots(roster: Mapping[str, int]) -> int:
     """How many children there may be at once, now or later."""
     return len(roster.slots if isinstance(roster, ChildRoster) else roster)
+
+
+def training_seats(roster: Mapping[str, int], newcomers: Collection[int]) -> Collection[int]:
+    """Numbers of those on a roster that take part in rounds."""
+    numbers = roster.values()
+    return [number for number in numbers if number not in newcomers] if newcomers else numbers
 
 
 def seats_in(path: Path, slots: range) -> dict[str, int]:

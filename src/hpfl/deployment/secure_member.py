@@ -13,7 +13,7 @@ from hpfl.config import Experiment
 from hpfl.deployment import tier_pb2 as pb
 from hpfl.deployment.logs import log
 from hpfl.deployment.node import SharedWork
-from hpfl.deployment.node_parts import ue_slots
+from hpfl.deployment.node_parts import training_slots
 from hpfl.deployment.own_updates import OwnUpdate
 from hpfl.deployment.parent_link import ParentLink
 from hpfl.deployment.refusal import RefusedError
@@ -77,7 +77,7 @@ class SecureMember:
     def __init__(self, settings: UeNodeSettings, work: SharedWork, link: ParentLink, num_samples: int) -> None:
         self.format = made_format(work)
         self._edge, self._cell = settings.edge_name, cell_of(work.config, settings.number)
-        self._slots = ue_slots(work.config, self._cell)
+        self._slots = training_slots(work.config, self._cell, work.newcomers)
         self._number, self._link = settings.number, link
         self._weight = whole_weight(work.config, num_samples)
         check_name(settings.name, settings.number)

@@ -45,7 +45,7 @@ _AGREES_S = 30.0
 class SecureSums:
     """The secure sums of one edge; `mean` is what the newest sum of updates came to, `sketch` that of sketches."""
 
-    def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: range) -> None:
+    def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: Collection[int]) -> None:
         self.format = made_format(work)
         self.threshold = quorum_of(len(slots))
         self.mean: Vector = np.zeros(0)

@@ -109,7 +109,8 @@ class Board(Watcher):
         """All UEs, under the names that their edges say."""
         round_of = {ue: held.tag.base_round for held in self._cloud.held.values() for ue in held.sketch.ues.tolist()}
         told = {"left out": self._cloud.ues_out, "began anew": self._cloud.ues_anew}
-        state_of = {ue: state for state, by_edge in told.items() for ues in by_edge.values() for ue in ues}
+        state_of = dict.fromkeys(self._cloud.newcomers, "held out")
+        state_of |= {ue: state for state, by_edge in told.items() for ues in by_edge.values() for ue in ues}
         return [self._ue_row(number, round_of.get(number), state_of.get(number)) for number in range(self._num_ues)]
 
     def _ue_row(self, number: int, base_round: int | None, state: str | None) -> BoardRow:

@@ -43,6 +43,9 @@ class Ue:
         self.up.link.count_refused = lambda code: self.metrics.refused.labels(code).inc()
         self._settings = settings
         self._experiment = experiment
+        never_trains = settings.number in experiment.newcomers
+        if never_trains:
+            self.purposes = frozenset({pb.EVALUATE})
         self._updates = OwnUpdates(
             learner,
             experiment,
@@ -50,11 +53,12 @@ class Ue:
             OwnStore(Path(settings.state), experiment.sending.numbers_kept),
             Coder.of(experiment, BY_UE, settings.number, settings.state),
             _privacy(settings, experiment),
+            never_trains=never_trains,
         )
         self._thread = OwnThread(settings.name)
         self._own: OwnUpdate | None = None
         self._secure: SecureMember | None = None
-        if experiment.config.secure.on:
+        if experiment.config.secure.on and not never_trains:
             self._secure = SecureMember(settings, experiment, self.up.link, self.num_samples)
             self.up.took_step = self._secure.take
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from hpfl.learning.draws import Draws
 from hpfl.learning.engine import Engine, InPlaceEngine, Losses, Sums, clip_factors, is_in_place
 from hpfl.learning.faults import LearningError
 from hpfl.learning.kept import Kept
-from hpfl.learning.method import Method, is_silent, num_travelling
+from hpfl.learning.method import Method, is_silent
 from hpfl.learning.norms import row_norms
 from hpfl.learning.task import ParameterSpec
 from hpfl.learning.uplink import Uplink
@@ -62,16 +63,20 @@ class Sending:
         return self.method is None and self.uplink.is_identity
 
     @property
+    def num_travelling(self) -> int:
+        """How many numbers of a model a UE sends."""
+        return self.spec.num_parameters if self.places is None else len(self.places)
+
+    @cached_property
     def numbers_kept(self) -> tuple[int, int]:
         """Numbers S and U that a UE keeps between rounds: of the method, and of the uplink."""
         own = 0 if self.method is None else self.method.numbers_kept(self.spec)
-        return own, self.uplink.numbers_kept(num_travelling(self.method, self.spec))
+        return own, self.uplink.numbers_kept(self.num_travelling)
 
     @property
     def numbers_of_codec(self) -> int:
         """Numbers U that whoever codes keeps between rounds, for whichever chain of the menu."""
-        numbers = num_travelling(self.method, self.spec)
-        return max((chain.numbers_kept(numbers) for chain in self.codings), default=0)
+        return max((chain.numbers_kept(self.num_travelling) for chain in self.codings), default=0)
 
     @property
     def travelling(self) -> Travelling:
@@ -94,7 +99,7 @@ class Sending:
         given, first = kept or Kept(), self.first_rows(params, groups)
         _refuse_shape("method", given.method, (len(groups), self.numbers_kept[0]))
         _refuse_shape("uplink", given.uplink, (len(groups), self.numbers_kept[1]))
-        errors = coding.chain.numbers_kept(num_travelling(self.method, self.spec))
+        errors = coding.chain.numbers_kept(self.num_travelling)
         return Kept(
             first.method if given.method is None or first.method is None else given.method,
             first.uplink if given.uplink is None or first.uplink is None else given.uplink,

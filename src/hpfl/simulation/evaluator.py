@@ -13,7 +13,7 @@ from hpfl.private_runs import is_out_of_budget
 from hpfl.rng import Streams
 from hpfl.simulation.attack_success import ACCURACY
 from hpfl.training.edge_round import draw_key
-from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, held_out_summary, summary_of
+from hpfl.training.evaluation_summary import EvaluationSummary, evaluation_is_due, summary_apart
 from hpfl.training.remembered import kept_of
 from hpfl.training.state import TrainState
 
@@ -49,11 +49,7 @@ class Evaluator:
             return None
         found = self._evaluation(state)
         self.told(state.round, found, np.arange(self.num_ues) if self.ues is None else self.ues)
-        if self.newcomers is None:
-            return summary_of(found, self.metrics)
-        new = self._new
-        apart = [Evaluation({name: values[who] for name, values in found.items()}) for who in (~new, new)]
-        return {**summary_of(apart[0], self.metrics), **held_out_summary(apart[1], self.metrics)}
+        return summary_apart(found, None if self.newcomers is None else self._new, self.metrics)
 
     def everyone(self, state: TrainState) -> Evaluation:
         """One figure per UE; NaN for those that are not evaluated."""

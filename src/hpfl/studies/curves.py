@@ -24,6 +24,7 @@ NAMES = {
     "mnist": "MNIST",
     "mnist-mini": "MNIST sample",
     "cifar10": "CIFAR-10",
+    "fashion-mnist": "Fashion-MNIST",
 }
 SHADES = dict(zip(("paper", "full", "random", "joint", "shpfl", "fastest"), SERIES, strict=True))
 WIDTHS = {"paper": 2.6, "joint": 1.2}

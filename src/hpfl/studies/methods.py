@@ -58,7 +58,7 @@ STUDY = Study(
     f"split in three ways ({', '.join(PARTITIONS)}), over three tiers: 10 edges with 6 UEs of 30 to 120 samples, one "
     "epoch of batches of 20 a round, 10 UEs that never train; with `full` in every round all edges, with `fastest` "
     "those that it chooses, for 2.4 times the rounds or more. Each method has the step that was best for it on seed "
-    f"{DEVELOPMENT}, of three, on the Dirichlet split; its other options are those of its paper. Figures are of the "
+    f"{DEVELOPMENT}, of five, on the Dirichlet split; its other options are those of its paper. Figures are of the "
     "UEs that train, at the end of a run.",
     parts=parts,
     tables=methods_tables.tables,

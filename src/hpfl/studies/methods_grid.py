@@ -22,8 +22,8 @@ EVALUATIONS = 20
 """Of a run with `fastest`."""
 _STEP_KEYS = {"pfedme": "learning.method_options.local_lr"}
 """The key of a method's step, where that is not `learning.outer_lr`."""
-_STEPS = {"pfedme": (0.002, 0.01, 0.05)}
-_USUAL_STEPS = (0.01, 0.05, 0.2)
+_STEPS = {"pfedme": (0.002, 0.005, 0.01, 0.05, 0.2)}
+_USUAL_STEPS = (0.01, 0.02, 0.05, 0.2, 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ def grid(scale: Scale) -> tuple[MethodData, ...]:
 def steps_of(method: str, scale: Scale) -> Sequence[float]:
     """What a method's step is chosen from."""
     steps = _STEPS.get(method, _USUAL_STEPS)
-    return steps[1:] if scale.thin else steps
+    return steps[2:4] if scale.thin else steps
 
 
 def development(data: MethodData, scale: Scale) -> Iterator[MethodPlace]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hpfl.arrays import FloatArray
+from hpfl.arrays import BoolArray, FloatArray
 from hpfl.learning import DEFAULT_METRICS, BoundMetric, Evaluation, LearningError, columns_of
 
 HELD_OUT = "held_out_"
@@ -46,6 +46,16 @@ def held_out_columns(metrics: Sequence[BoundMetric] = DEFAULT_METRICS) -> tuple[
 def held_out_summary(evaluation: Evaluation, metrics: Sequence[BoundMetric] = DEFAULT_METRICS) -> EvaluationSummary:
     """Means of newcomers' personal models, in the order of `held_out_columns`."""
     return {name: _known(evaluation[name.removeprefix(HELD_OUT)], np.mean) for name in held_out_columns(metrics)}
+
+
+def summary_apart(
+    evaluation: Evaluation, newcomers: BoolArray | None, metrics: Sequence[BoundMetric] = DEFAULT_METRICS
+) -> EvaluationSummary:
+    """Means over the UEs that train, and apart from them those of `newcomers` [N] (None: everybody trains)."""
+    if newcomers is None:
+        return summary_of(evaluation, metrics)
+    apart = [Evaluation({name: of[who] for name, of in evaluation.items()}) for who in (~newcomers, newcomers)]
+    return {**summary_of(apart[0], metrics), **held_out_summary(apart[1], metrics)}
 
 
 def _tail(evaluation: Evaluation, metric: BoundMetric) -> float:

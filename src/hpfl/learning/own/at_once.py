@@ -5,6 +5,7 @@ A number that a cache holds is read for a tenth of what memory asks, and a buffe
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from math import prod
 
@@ -44,30 +45,37 @@ class AtOnce:
     rate: float  # of the local steps
     work: Work
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Of the model's parameters, in their order in a vector."""
         return tuple(name for name in self.chunk.spec.names if name in self.chunk.network.names)
 
-    @property
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of all parameters of a vector."""
+        return dict(zip(self.chunk.spec.names, self.chunk.spec.shapes, strict=True))
+
+    @cached_property
     def came(self) -> Params:
         """The model that came, not to be written to."""
         return self.seen(self.start, self.chunk.spec.names)
 
     def empty(self, role: str, names: Iterable[str] | None = None) -> Params:
         """Room for parameters."""
-        shapes = dict(zip(self.chunk.spec.names, self.chunk.spec.shapes, strict=True))
-        wanted = self.names if names is None else names
+        count, network, wanted = self.chunk.num_ues, self.chunk.network, self.names if names is None else names
         return {
-            name: self.work.empty(f"{role}/{name}", (len(self.start), *shapes[name]), self.start) for name in wanted
+            name: network.room(
+                name, (count, *self.shapes[name]), partial(self.work.empty, f"{role}/{name}", like=self.start)
+            )
+            for name in wanted
         }
 
     def seen(self, rows: Tensor, names: Iterable[str], first: int = 0) -> Params:
         """Parameters that lie side by side in rows [u, ...], from a place on."""
-        shapes, found = dict(zip(self.chunk.spec.names, self.chunk.spec.shapes, strict=True)), {}
+        count, found = self.chunk.num_ues, {}
         for name in names:
-            size = prod(shapes[name])
-            found[name] = rows[:, first : first + size].view(len(rows), *shapes[name])
+            size = prod(self.shapes[name])
+            found[name] = rows[:, first : first + size].view(count, *self.shapes[name])
             first += size
         return found
 

@@ -1,7 +1,8 @@
 """A chain of layers with weights of each UE's own: losses and gradients of many UEs, added where they are wanted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeGuard
 
 from torch import Tensor, fx, nn
@@ -43,7 +44,7 @@ class OwnNetwork:
             return None
         return OwnNetwork(own, output_of(task.criterion, task.loss))
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """Of all parameters."""
         return frozenset(name for layer in self.layers if is_own(layer) for name in layer.names)
@@ -53,7 +54,7 @@ class OwnNetwork:
         """Whether there are convolutions."""
         return bool(self.filters)
 
-    @property
+    @cached_property
     def filters(self) -> frozenset[str]:
         """The weights of convolutions."""
         return frozenset(f"{layer.name}.weight" for layer in self.layers if isinstance(layer, OwnConvolution))
@@ -64,6 +65,13 @@ class OwnNetwork:
             name: channels_last(own) if name in self.filters and not own.is_cuda else own
             for name, own in params.items()
         }
+
+    def room(self, name: str, shape: Sequence[int], make: Callable[[Sequence[int]], Tensor]) -> Tensor:
+        """Room for a parameter [u, ...] that lies as layers on a CPU read it best."""
+        if name not in self.filters:
+            return make(shape)
+        ues, out, channels, tall, wide = shape
+        return make((ues, out, tall, wide, channels)).permute(0, 1, 4, 2, 3)
 
     def outputs(self, params: Params, inputs: Tensor, tape: list[Any] | None = None) -> Tensor:
         """Outputs [u, n, ...] of inputs [u, n, ...]; what derivatives need goes to the tape."""

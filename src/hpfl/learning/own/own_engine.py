@@ -27,7 +27,7 @@ from hpfl.learning.precision import repeatable
 from hpfl.learning.rehearsal import Rehearsal
 from hpfl.learning.task import Task
 
-_CACHED_BYTES = 8_000_000  # of a chunk's weights: few enough for shared caches, enough to pay for the calls
+_CACHED_BYTES = 5_000_000  # of a chunk's weights: few enough for shared caches, enough to pay for the calls
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class OwnEngine(GeneralEngine):
         """As many as the caches hold; a CPU convolves UE by UE, and a GPU takes what fits."""
         if self.stages is not None or self.network is None:
             return None
-        size = self.task.spec.num_parameters * 4
+        spec = self.task.spec
+        size = 4 * sum(n for name, n in zip(spec.names, spec.sizes, strict=True) if name not in spec.beside)
         return 1 if self.network.convolves else max(_CACHED_BYTES // size, 1)
 
     @torch.no_grad()
@@ -84,8 +85,8 @@ class OwnEngine(GeneralEngine):
 
     @property
     def in_place(self) -> bool:
-        """Whether chunks are computed in buffers that stay: dense layers on a CPU, by methods that say how."""
-        if self.stages is not None or self.network is None or self.network.convolves:
+        """Whether chunks are computed in buffers that stay: on a CPU, by methods that say how."""
+        if self.stages is not None or self.network is None:
             return False
         if self.method is not None:
             return says_at_once(self.method)
