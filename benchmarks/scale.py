@@ -2,11 +2,12 @@
 
     .venv/bin/python benchmarks/scale.py [--json] [--only NAME] [--data-dir DIR] [--limit SECONDS]
 
-NAME: massive, cost, blocks, beside, thousand, workers, bits. `workers` also says what as many plain processes make of a
-round that they share, without Ray or a driver: no engine can make more of the machine. A row is printed as soon as it is known; progress goes to
+NAME: massive, cost, blocks, beside, thousand, workers, bits. A row is printed as soon as it is known; progress goes to
 stderr. What wants a GPU, 16 cores or Ray is left out where there are none, and says so. Every run is in a process of
 its own; a part that fails, or takes longer than `--limit`, is a row with an error, and the next one begins. `thousand`
-makes as many runs as fit the limit, 160 at least. DIR has MNIST, for `beside`; without it there is the embedded part.
+makes as many runs as fit the limit, 160 at least. `workers` also says what as many plain processes make of a round that
+they share, without Ray and without a driver: no engine can make more of the machine. DIR has MNIST, for `beside`;
+without it there is the embedded part.
 """
 
 import argparse
