@@ -18,8 +18,8 @@ from hpfl.learning.own.layers import Into, Params
 from hpfl.learning.own.stage import Walker, first_params, first_ues
 
 
-class Work:
-    """Buffers that serve chunk after chunk, whoever has them alone."""
+class Buffers:
+    """Memory that serves chunk after chunk, whoever has it alone."""
 
     def __init__(self) -> None:
         self.held: dict[tuple[str, torch.dtype], Tensor] = {}
@@ -43,7 +43,7 @@ class AtOnce:
     now: Tensor  # [u, S], to be written
     sums: Sums
     rate: float  # of the local steps
-    work: Work
+    work: Buffers
 
     @cached_property
     def names(self) -> tuple[str, ...]:
