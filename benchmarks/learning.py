@@ -133,15 +133,17 @@ def timed(step: Callable[[int], object], repeat: int, device: str) -> float:
     return timed_in_turn({"": step}, repeat, device)[""]
 
 
-def timed_in_turn(steps: dict[str, Callable[[int], object]], repeat: int, device: str) -> dict[str, float]:
+def timed_in_turn(
+    steps: dict[str, Callable[[int], object]], repeat: int, device: str, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """Median seconds of each call, one after the other in turn, so that a busy moment hits all alike."""
 
     def once(step: Callable[[int], object], number: int) -> float:
-        begin = time.perf_counter()
+        begin = clock()
         step(number)
         if device == "cuda":
             torch.cuda.synchronize()
-        return time.perf_counter() - begin
+        return clock() - begin
 
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(repeat + 1):

@@ -13,8 +13,10 @@ of a round beyond those of training, from one model to the next.
 plain      seconds of a round beyond training, without secure sums
 secure     the same with secure sums                                                   bar: 2 times plain
 dropped    the same where 30 of 100 UEs, others each time, are cut off in every second round, before all steps of a
-           session, know nothing of it any more, and are back 1.5 s later; those rounds alone, for the edge waits for
-           who begins to train later in the next ones                                  bar: 2 times plain
+           session, know nothing of it any more, and are back some 1.5 s later, in the next round or too late for this
+           session; those rounds alone                                                 bar: 2 times plain
+cut        plain where the same UEs are cut off in the same rounds, at moments like those: while they train, before
+           and after their sketch, before and after their update; for comparison with `dropped`
 busy       plain and secure where nobody trains: there is no time to prepare in, and a round has all keystreams of all
            UEs in it, one after the other on the cores of this machine                 no bar
 flower     seconds of a round of Flower's SecAgg+ workflow on vectors of the same length, in its own simulation, with 3
@@ -26,6 +28,7 @@ until the next is prepared.
 
 import argparse
 import asyncio
+import gc
 import itertools
 import json
 import os
@@ -52,23 +55,30 @@ from hpfl.deployment.logs import log_to
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.processes import run_edge
 from hpfl.deployment.secure_member import SecureMember
-from hpfl.deployment.secure_wire import STEPS, UPDATE
+from hpfl.deployment.secure_wire import SKETCH, STEPS, UPDATE
 from hpfl.deployment.settings import CloudNodeSettings, EdgeNodeSettings, UeNodeSettings, read_settings
 from hpfl.deployment.ue import Ue
 from hpfl.training.loop import train
 
 FIXED = ["planning.planner=full", "evaluation.every=1000000", "training.rounds=1000000"]
 SECURE = ["secure.aggregation=cell"]
-PROCESSES = 2
+PROCESSES = max(2, (os.cpu_count() or 2) - 2)
 _AWAY_S = 1.5
-"""After so long a UE that was cut off is back: in the next round, if it had not only begun with this one."""
+"""After so long (half to one and a half times) a UE that was cut off is back, and in this round no more."""
+_TRAINING, _AFTER_S = [(pb.KEYS, ""), (pb.SHARES, ""), (pb.VOTES, "")], 0.2
+"""Steps while UEs train, and after how long these come, one after the other."""
+_SENT_S = 0.03
+"""After so long what was to be sent has arrived."""
 CUT_BEFORE = [step for step in STEPS if step != (pb.MASKED, UPDATE)]  # that one travels as a vector
+CUT = {"cut", "dropped"}
 ROWS = (
     ("plain", "a round beyond training, without secure sums", "s", None),
     ("secure", "the same with secure sums", "s", None),
-    ("dropped", "the same with 30 of 100 UEs cut off in it", "s", None),
+    ("cut", "without secure sums, 30 of 100 UEs cut off in it", "s", None),
+    ("dropped", "with secure sums, 30 of 100 UEs cut off in it", "s", None),
     ("secure_ratio", "secure over plain", "", 2.0),
     ("dropped_ratio", "30 of 100 cut off, over plain", "", 2.0),
+    ("like_ratio", "30 of 100 cut off, over plain with the same cut off", "", None),
     ("plain_busy", "a round where nobody trains, without", "s", None),
     ("secure_busy", "the same with secure sums", "s", None),
     ("plain_edge_cpu", "the edge's processor time in a round without", "s", None),
@@ -142,15 +152,8 @@ class CutOff(SecureMember):
 
     def is_due(self, session: Any, kind: int, of: str) -> bool:
         round_number = session.tag.base_round
-        turn = round_number // 2
-        few = int(len(self._slots) * self.share)
-        chosen = (self._number + few * turn) % len(self._slots) < few
-        return (
-            chosen
-            and cuts(round_number)
-            and round_number != self.cut_in
-            and (kind, of) == CUT_BEFORE[self._number % len(CUT_BEFORE)]
-        )
+        due = cut_before(self._number, round_number, len(self._slots), self.share)
+        return round_number != self.cut_in and (kind, of) == due
 
     async def _say(self, session: Any, kind: int, entries: Any, *, of: str = "") -> None:
         if self.is_due(session, kind, of) and self._link.stream is not None:
@@ -166,20 +169,56 @@ def cuts(base_round: int) -> bool:
     return base_round % 2 == 1
 
 
+def cut_before(number: int, base_round: int, slots: int, share: float) -> tuple[int, str] | None:
+    """The step before which a UE is cut off while it works on a model; None: it is not."""
+    few = int(slots * share)
+    chosen = (number + few * (base_round // 2)) % slots < few
+    return CUT_BEFORE[number % len(CUT_BEFORE)] if chosen and cuts(base_round) else None
+
+
 class Training(Ue):
-    """A UE that trains for so long on a processor of its own: it waits."""
+    """A UE that trains for so long on a processor of its own: it waits. Without secure sums it cuts itself off."""
 
     training_s = 0.0
 
     async def sketched(self, tag: Any, vector: Any) -> Any:
+        step = self._step(tag)
+        if step in _TRAINING:
+            self._cut(_AFTER_S * (1 + _TRAINING.index(step)))
         await asyncio.sleep(self.training_s)
+        if step == (pb.MASKED, SKETCH):
+            self._cut(0.0)
+        if step == (pb.VOTES, SKETCH):
+            self._cut(_SENT_S)
         return await super().sketched(tag, vector)
+
+    async def upload(self, tag: Any, order: Any) -> Any:
+        step = self._step(tag)
+        if step == (pb.REVEALED, SKETCH):
+            self._cut(0.0)
+        if step in {(pb.VOTES, UPDATE), (pb.REVEALED, UPDATE)}:
+            self._cut(_SENT_S)
+        return await super().upload(tag, order)
+
+    def _step(self, tag: Any) -> tuple[int, str] | None:
+        if self._secure is not None:
+            return None
+        return cut_before(self._settings.number, tag.base_round, self._experiment.config.network.num_ues, CutOff.share)
+
+    def _cut(self, after_s: float) -> None:
+        def cut() -> None:
+            if self.up.link.stream is not None:
+                self.up.link.stream.end()
+
+        asyncio.get_running_loop().call_later(after_s, cut)
 
 
 async def swarm(dropped: float, training_s: float, files: list[str]) -> None:
     """Many UEs in one process."""
+    from hpfl.deployment import attaching
     from hpfl.deployment import ue as ue_module
 
+    attaching._FIRST_RETRY_S = attaching._QUICK_RETRY_S = _AWAY_S
     CutOff.share, Training.training_s = dropped / 100.0, training_s
     ue_module.SecureMember = CutOff  # type: ignore[misc]
     settings = [read_settings(UeNodeSettings, Path(file)) for file in files]
@@ -208,6 +247,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
     kinds = {
         "plain": ([], 0, training_s),
         "secure": (SECURE, 0, training_s),
+        "cut": ([], 30, training_s),
         "dropped": (SECURE, 30, training_s),
         "plain_busy": ([], 0, 0.0),
         "secure_busy": (SECURE, 0, 0.0),
@@ -227,9 +267,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
                     before, rounds = cell.processor_s(), cell.play(options.rounds)
                     cell.rest()
                     used[name] += (cell.processor_s() - before) / (options.rounds + 1)
-                    found[name] += [
-                        seconds for number, there, seconds in rounds if cuts(number - 1) or name != "dropped"
-                    ]
+                    found[name] += [seconds for number, there, seconds in rounds if cuts(number - 1) or name not in CUT]
                     print(name, [(there, round(seconds, 2)) for _, there, seconds in rounds], file=sys.stderr)
         finally:
             for cell in cells.values():
@@ -240,6 +278,8 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
         result |= {f"{name}_edge_cpu": edge_s, f"{name}_ue_cpu": ues_s / options.ues}
     if "plain" in result:
         result |= {f"{name}_ratio": result[name] / result["plain"] for name in ("secure", "dropped") if name in result}
+    if {"cut", "dropped"} <= result.keys():
+        result["like_ratio"] = result["dropped"] / result["cut"]
     if options.flower:
         script = Path(__file__).with_name("flower_secagg.py")
         said = subprocess.run(
@@ -255,12 +295,13 @@ def main() -> None:
     parser.add_argument("--ues", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--blocks", type=int, default=3)
-    parser.add_argument("--only", nargs="*", choices=["plain", "secure", "dropped", "plain_busy", "secure_busy"])
+    parser.add_argument("--only", nargs="*", choices=["plain", "secure", "cut", "dropped", "plain_busy", "secure_busy"])
     parser.add_argument("--training", type=float, default=4.0, help="seconds that UEs train, which are taken off again")
     parser.add_argument("--flower", help="python of an environment with flwr[simulation] 1.42")
     parser.add_argument("--swarm", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--edge", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    gc.freeze()  # as the command of a node does: no search for garbage looks at modules
     if options.swarm:
         log_to("swarm", level="error")
         dropped, training_s, *files = options.swarm

@@ -1,6 +1,7 @@
 """Deployed secure sums of other UEs than were there before: what leaks, what is refused, and who is blamed."""
 
 import asyncio
+import threading
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from deployment_nodes import Nodes, until
 from test_secure_attacks import CELL, Killer, is_mean_of, outcomes, play_until_all_are_in, successes
 
 from hpfl.deployment import tier_pb2 as pb
+from hpfl.deployment.deliveries import NobodyError
 from hpfl.deployment.edge_ues import EdgeUes
 from hpfl.deployment.secure_cell import SecureCell
 from hpfl.deployment.secure_format import CellAgreed
@@ -16,6 +18,9 @@ from hpfl.deployment.secure_sums import SecureSums
 from hpfl.deployment.settings import SettingsError
 from hpfl.deployment.ue import Ue
 from hpfl.deployment.wire import Tag
+from hpfl.secrecy import Collector, SecrecyError
+
+WAITS = "waits for those who were in the sum, or for another model"
 
 
 @pytest.fixture
@@ -143,3 +148,82 @@ def test_names_that_say_no_number_are_refused_by_ue_and_edge(nodes):
     edge.ues = ["ue-0", "anna", "ue-2", "ue-3"]
     with pytest.raises(SettingsError, match=r"UE 1 is called 'anna'.*wanted 'ue-1'"):
         EdgeUes(edge, nodes.experiment)
+
+
+def test_nobody_waits_for_what_a_ue_computes_that_has_fallen_out_of_the_sum(nodes, monkeypatch):
+    """It is attached and computes, and may take part in the next session."""
+    play_until_all_are_in(nodes)
+    until(lambda: nodes.deployment.cloud.held)
+    attendance, missed, say, made = nodes.edges[0].ues.side.attendance, [], SecureMember._say, Ue._made
+    goes_on = threading.Event()
+
+    async def said(member, session, kind, entries, *, of=""):
+        if (member._number, kind) == (3, pb.SHARES):
+            raise SecrecyError("it has no power for that")
+        await say(member, session, kind, entries, of=of)
+
+    def computed(ue, tag, vector):
+        if ue._settings.number == 3:
+            goes_on.wait(60.0)
+        return made(ue, tag, vector)
+
+    monkeypatch.setattr(attendance, "missed", lambda number, why, *rest, **more: missed.append((number, why)))
+    with monkeypatch.context() as busy:
+        busy.setattr(SecureMember, "_say", said)
+        busy.setattr(Ue, "_made", computed)
+        nodes.play(1)
+        nodes.play(1)
+        goes_on.set()
+        assert nodes.deployment.cloud.delivered[0].ues == [0, 1, 2]
+        assert 3 in nodes.edges[0].ues.hub.children
+        assert [why for number, why in missed if number == 3 and "sketch" in why] == []
+    play_until_all_are_in(nodes)
+
+
+def test_who_leaves_just_after_a_sum_is_begun_again_is_waited_for_by_name(nodes, monkeypatch, lines):
+    play_until_all_are_in(nodes)
+    until(lambda: nodes.deployment.cloud.held)
+    sums, told, begun, say = nodes.edges[0].ues.secure, [], [], SecureMember._say
+
+    async def said(member, session, kind, entries, *, of=""):
+        if (member._number, kind) == (3, pb.KEYS):
+            begun.append(session)
+            await asyncio.sleep(3600)
+        await say(member, session, kind, entries, of=of)
+
+    async def computed():
+        return await asyncio.sleep(3600)
+
+    monkeypatch.setattr(SecureMember, "_say", said)
+    again = nodes.loop.start(sums.gathered(nodes.edges[0].ues.side.model.tag, computed, None, told.append))
+    try:
+        until(lambda: begun)
+        assert not lines(WAITS)
+        nodes.kill("ue-3")
+        until(lambda: lines(WAITS))
+        assert lines(WAITS)[-1]["ues"] == sums.missing == ["ue-3"]
+        assert told == [True]
+    finally:
+        again.cancel()
+
+
+def test_a_run_whose_only_cell_lacks_one_that_was_in_a_sum_ends_with_its_name(certificates, monkeypatch):
+    quick = {"least_wait_s": 2.0, "compute_s": 4.0, "patience_s": 4.0}
+    with Nodes(certificates, *CELL, tiny=True, timing=quick, gives_up=True) as nodes:
+        nodes.start_all()
+        play_until_all_are_in(nodes)
+        until(lambda: nodes.deployment.cloud.held)
+        plain, lost = Collector.sum, []
+
+        def summed(collector, name):
+            if name == "sketch":
+                lost.append(name)
+                raise SecrecyError("what was revealed is lost")
+            return plain(collector, name)
+
+        monkeypatch.setattr(Collector, "sum", summed)
+        nodes.play(1)
+        until(lambda: lost)
+        nodes.kill("ue-3")
+        with pytest.raises(NobodyError, match=r"no edge had an update for \d+ s \(edge 0: it waits for ue-3, who"):
+            nodes.play(1)

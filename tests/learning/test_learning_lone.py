@@ -46,7 +46,9 @@ def test_gradients_of_wide_layers_are_those_of_autograd(features: int) -> None:
     chunk = OwnChunk(own, task.spec, {"support": batch.each(lambda part: part[None])}, np.full((1, 2), 4))
     params = chunk.parts(points)
     lone = next(layer for layer in own.layers if isinstance(layer, LoneDense))
-    assert _suits(batch.inputs, params[f"{lone.name}.weight"])
+    weight = params[f"{lone.name}.weight"]
+    assert _suits(weight, torch.zeros(2, 4, features))
+    assert not _suits(weight, torch.zeros(2, features, 4).mT)
     loss, flat = chunk.gradient(0, "support", points)
     stepped = chunk.walking(points)
     own.gradient(stepped, batch, Into(stepped, own.names, beta=1.0, alpha=-0.5))

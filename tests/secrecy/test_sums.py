@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from secret_cell import drawn, plain_sum, playing, refused, session_of, too_few
+from secret_cell import STEPS, drawn, plain_sum, playing, refused, session_of, too_few
 
 from hpfl.secrecy import TooFewError
 
@@ -66,6 +66,9 @@ def test_sums_are_exact_whoever_leaves_before_whichever_step(people, slots, seed
         cell.vouch(lambda number, at: (number, at) in missed)
     begun = frozenset(there)
     for one in session.instances:
+        ballot = cell.collector._sums["sketch"].ballot
+        if one.name == "update" and ballot is not None and ballot.is_closed:  # masks are made among survivors then
+            begun = frozenset(cell.revealed["sketch"])
         there = set(begun)
         missing = next((step for step in SUMS if not go_on(step, one.name)), None)
         present = {number: words[one.name][number] for number in begun}
@@ -121,14 +124,51 @@ def test_words_of_any_width_wrap_where_they_should(people, bits):
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_member_that_misses_one_sum_is_in_the_next(people):
+@pytest.mark.parametrize("step", STEPS)
+def test_after_votes_the_next_sum_is_of_those_who_have_uncovered_the_first_and_masked_among_its_survivors(people, step):
+    """Nobody makes masks with who has left before: nothing of it has to be taken away."""
+    session, others = session_of(7), [0, 1, 3, 4, 5, 6]
+    words = drawn(session, range(7), 5)
+    cell = playing(people, session, range(7))
+    cell.set_up()
+    early = cell.members[1].masked("update", words["update"][1])  # among all: masks with who leaves are taken back
+    first = cell.sum("sketch", words["sketch"], lambda number, at: number == 2 and at == step)
+    assert first.tolist() == plain_sum(session.instances[0], words["sketch"], others if step == "masked" else range(7))
+    with refused(match="the masked words of member 2 are not due"):
+        cell.collector.add_masked("update", 2, cell.members[2].masked("update", words["update"][2]))
+    left = lambda number, at: (number == 2 and at == "masked") or (number == 4 and at == step)  # noqa: E731
+    assert cell.members[1].is_masked_anew("update") == (step == "masked")
+    total = cell.sum("update", words["update"], left)
+    assert np.array_equal(cell.masked["update"][1], early) == (step != "masked")
+    assert not cell.members[1].is_masked_anew("update")
+    summed = [number for number in others if (number, step) != (4, "masked")]
+    assert total.tolist() == plain_sum(session.instances[1], words["update"], summed)
+    assert list(cell.collector._sums["update"].among) == (others if step == "masked" else list(range(7)))
+
+
+def test_who_has_masked_among_survivors_vouches_for_nobody_else(people):
+    """Else an edge could learn a sum of those alone who are in both lists, who may be fewer than the threshold."""
+    session = session_of(7)
+    words = drawn(session, range(7), 5)
+    cell = playing(people, session, range(7))
+    cell.set_up()
+    cell.sum("sketch", words["sketch"], lambda number, step: number == 2 and step == "masked")
+    cell.members[1].masked("update", words["update"][1])
+    with refused(match="survivors came with whom this member has made no masks"):
+        cell.members[1].vote("update", [0, 1, 2, 3, 4])
+    cell.members[1].vote("update", [0, 1, 3, 4, 5])
+
+
+def test_words_masked_before_the_first_sum_is_uncovered_and_after_it_are_not_mixed(people):
     session = session_of(4)
     words = drawn(session, range(4), 5)
     cell = playing(people, session, range(4))
     cell.set_up()
-    first = cell.sum("sketch", words["sketch"], lambda number, step: number == 2)
-    assert first.tolist() == plain_sum(session.instances[0], words["sketch"], [0, 1, 3])
-    assert cell.sum("update", words["update"]).tolist() == plain_sum(session.instances[1], words["update"], range(4))
+    early = cell.members[0].masked("update", words["update"][0])
+    cell.collector.add_masked("update", 0, early)
+    cell.sum("sketch", words["sketch"])
+    with refused(match="the masked words of member 1 are not due"):
+        cell.collector.add_masked("update", 1, cell.members[1].masked("update", words["update"][1]))
 
 
 def test_a_mask_made_ahead_is_the_mask(people):

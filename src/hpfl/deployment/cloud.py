@@ -112,8 +112,10 @@ class Cloud:
         if gathering.most_failed(seats):
             raise _diverged(gathering.tag)
         if self._gives_up:
-            raise NobodyError(f"no edge had an update for {waited_s:.0f} s")
-        told = {"unusable_at": sorted(gathering.failed), "of": len(seats)} if gathering.failed else {}
+            lacking = ", ".join(f"edge {number}: {why}" for number, why in sorted(gathering.vacant.items()))
+            raise NobodyError(f"no edge had an update for {waited_s:.0f} s" + (f" ({lacking})" if lacking else ""))
+        told: dict[str, Any] = {"unusable_at": sorted(gathering.failed), "of": len(seats)} if gathering.failed else {}
+        told |= {"lacking": dict(sorted(gathering.vacant.items()))} if gathering.vacant else {}
         log("no edge has an update", level=logging.WARNING, waited_s=round(waited_s), **told)
 
     def _all_ready(self) -> bool:
@@ -187,7 +189,7 @@ class Cloud:
 
 def _owing(side: ParentSide) -> list[Child]:
     """The edges that are there and worth waiting for, and have not answered."""
-    answered = side.gathering.held.keys() | side.gathering.failed | side.gathering.vacant
+    answered = side.gathering.held.keys() | side.gathering.failed | side.gathering.vacant.keys()
     return [side.hub.children[edge] for edge in side.waited_for() - answered]
 
 

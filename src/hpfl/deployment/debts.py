@@ -18,7 +18,7 @@ def note_debts(side: "ParentSide", child: Child) -> None:
     if not child.trains or side.is_over or not side.hub.is_listening or most_are_gone:
         return
     book, number = side.gathering, child.number
-    answered = book.held.keys() | book.failed | book.vacant
+    answered = book.held.keys() | book.failed | book.vacant.keys()
     if side.sent.get(number) is child and number not in answered and not side.opening.is_early():
         side.sketches.left(number)
     side.collecting.left(number)

@@ -108,7 +108,7 @@ class Edge:
 
         def vacant(nobody: bool) -> None:
             code: Code = "empty" if nobody else "late"
-            why = "UEs that compute are missing" if nobody else "UEs have come and compute"
+            why = self.ues.why_vacant() if nobody else "UEs have come and compute"
             self.up.link.background.start("vacant", self.up.link.decline(tag, code, why))
 
         sketches = await self.ues.sketched(tag, vector, vacant=vacant)

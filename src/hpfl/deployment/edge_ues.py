@@ -1,6 +1,6 @@
 """An edge's UEs through one round: sends them models, waits for sketches, collects updates into one mean."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +94,9 @@ class EdgeUes:
             done = await asked_until(
                 complete, gathering.changed, waiting, lambda: side.ask_again(self._owing(gathering, only))
             )
-            owing = [child.number for child in self._owing(gathering, only)]
-            side.sketches.close(owing, len(side.waited_for() if only is None else only & side.waited_for()))
+            there = self._waited_for(only)
+            owing = [child.number for child in self._owing(gathering, only) if child.number in there]
+            side.sketches.close(owing, len(there))
             held = {ue: gathering.held[ue].sketch for ue in sorted(gathering.held.keys() - side.attendance.left_out())}
             if done or len(held) >= self._least or only is not None:  # whoever has not computed by now is left out
                 self.told_vacant = False  # the sketch says so
@@ -106,6 +107,11 @@ class EdgeUes:
         name_of = {number: name for name, number in self.side.roster.items()}
         names = [name_of.get(ue, default_name(ue)) for ue in ues]
         return [] if names == [default_name(ue) for ue in ues] else names
+
+    def why_vacant(self) -> str:
+        """Who is missing, where nobody computes."""
+        named = self.secure.missing if self.secure is not None else []
+        return f"it waits for {', '.join(named)}, who were in a sum" if named else "UEs that compute are missing"
 
     def _is_vacant(self) -> bool:
         """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""
@@ -125,9 +131,14 @@ class EdgeUes:
         out = self.side.attendance.left_out()
         return [child for child in self._asked(gathering, only) if child.number not in out]
 
+    def _waited_for(self, only: set[int] | None) -> Set[int]:
+        """Who is worth waiting for: who is there, was asked, and can still take part."""
+        there = self.side.waited_for() if only is None else only & self.side.waited_for()
+        return there if self.secure is None else self.secure.able(there)
+
     def _complete(self, gathering: Gathering, only: set[int] | None) -> bool:
         """Whether all UEs that are worth it have answered."""
-        there = self.side.waited_for() if only is None else only & self.side.waited_for()
+        there = self._waited_for(only)
         if len(there) < (self._least if only is None else 1):
             return only is not None
         if len(gathering.held) + len(gathering.failed) < self.side.attendance.quorum_of(len(there)):

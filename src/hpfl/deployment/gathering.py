@@ -20,7 +20,7 @@ class Gathering:
         self.tag = tag
         self.held: dict[int, Held] = {}
         self.failed: set[int] = set()
-        self.vacant: set[int] = set()
+        self.vacant: dict[int, str] = {}
         self.allowed: Mapping[int, Tag] = {}
         self.changed = asyncio.Event()
 
@@ -58,7 +58,7 @@ class Gathering:
     def take(self, number: int, held: Held) -> None:
         """One more child has computed."""
         self.held[number] = held
-        self.vacant.discard(number)
+        self.vacant.pop(number, None)
         self.changed.set()
 
     def give_up(self, number: int) -> None:
@@ -66,14 +66,14 @@ class Gathering:
         self.failed.add(number)
         self.changed.set()
 
-    def lacks(self, number: int) -> None:
+    def lacks(self, number: int, why: str) -> None:
         """This child has nobody who could compute for it; it says so at once when somebody has come."""
-        self.vacant.add(number)
+        self.vacant[number] = why
         self.changed.set()
 
     def expects(self, number: int) -> None:
         """This child has somebody again, and computes."""
-        self.vacant.discard(number)
+        self.vacant.pop(number, None)
         self.changed.set()
 
     def all_failed(self, numbers: Iterable[int]) -> bool:
@@ -92,7 +92,7 @@ class Gathering:
         """Nothing more is known of this child."""
         self.held.pop(number, None)
         self.failed.discard(number)
-        self.vacant.discard(number)
+        self.vacant.pop(number, None)
         self.changed.set()
 
 

@@ -25,6 +25,7 @@ from hpfl.deployment.named_model import NamedModel, model_of
 from hpfl.deployment.node import SharedWork
 from hpfl.deployment.opening import Opening
 from hpfl.deployment.parent_ways import ParentWays
+from hpfl.deployment.peer_text import plain
 from hpfl.deployment.refusal import UNUSABLE, RefusedError
 from hpfl.deployment.roll_call import RollCall
 from hpfl.deployment.server_metrics import Metrics
@@ -255,11 +256,11 @@ class ParentSide:
                 with struck(self.attendance, child.number, self.gathering.changed):
                     self.took_step(child, tag, frame.secure)
             case "refusal":
-                self._declined(child, tag, frame.refusal.code)
+                self._declined(child, tag, frame.refusal.code, frame.refusal.reason)
             case _:
                 raise RefusedError("unexpected", f"a {kind} came that nobody asked for")
 
-    def _declined(self, child: Child, tag: Tag, code: str) -> None:
+    def _declined(self, child: Child, tag: Tag, code: str, reason: str) -> None:
         """A child computes nothing usable on the model, has no update for an order, or has not got the model."""
         number = child.number
         about_current = self.gathering.is_current(tag)
@@ -275,7 +276,7 @@ class ParentSide:
             self._ways.declined(self, child)
         elif code == "empty" and about_current and self._ways.are_parents:
             self.sketches.lacks(number)
-            self.gathering.lacks(number)
+            self.gathering.lacks(number, plain(reason))
         elif child.asked_again and about_current:
             child.asked_again, child.model = False, b""
             self.hand_out([child])

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Set
 from functools import partial
 from typing import Any
 
@@ -59,6 +59,13 @@ class SecureCell:
     def num_heard(self) -> int:
         """UEs that have answered what is due, and are still here."""
         return len(self._turns.heard & self._turns.present.keys())
+
+    def able(self, numbers: Set[int]) -> Set[int]:
+        """Those of some UEs that can still take part; all of them while it is open who does, or if too few are left."""
+        turns = self._turns
+        left = numbers & turns.present.keys()
+        is_open = turns.due == (pb.KEYS, "") or turns.broken is not None or len(left) < self.session.threshold
+        return numbers if is_open else left
 
     def invite(self, children: Collection[Child]) -> None:
         """Ask UEs for their keys, as long as those are due; one that has come again is asked again, for a vote too."""

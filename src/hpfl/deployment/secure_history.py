@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Collection
 from pathlib import Path
@@ -35,6 +36,7 @@ class SumHistory:
         self._path, self._alike = folder / HISTORY_FILE, alike
         self._with: OrderedDict[bytes, bytes] = OrderedDict()
         self._expected: dict[bytes, bytes] = {}
+        self._lock = threading.RLock()  # what is written down while there is time may be overtaken by a newer session
         try:
             self._read()
         except OSError as error:
@@ -54,24 +56,27 @@ class SumHistory:
         whether this one was.
         """
         listed = _list(members)
-        new = {key for key in (self._key(tag, of) for of in sums) if key not in self._with}
-        if new and {self._expected.get(key) for key in new} != {listed}:
-            self._write(new, listed, "are summed")
-        self._expected = dict.fromkeys(new, listed)
+        with self._lock:
+            new = {key for key in (self._key(tag, of) for of in sums) if key not in self._with}
+            if new and {self._expected.get(key) for key in new} != {listed}:
+                self._write(new, listed, "are summed")
+            self._expected = dict.fromkeys(new, listed)
 
     def has(self, tag: Tag, of: str, survivors: Collection[int]) -> bool:
         """Whether it is written down with whom a sum is uncovered; it is uncovered from now on."""
         key, listed = self._key(tag, of), _list(survivors)
-        if key not in self._with and self._expected.get(key) == listed:
-            self._remember(key, listed)
-        return self._with.get(key) == listed
+        with self._lock:
+            if key not in self._with and self._expected.get(key) == listed:
+                self._remember(key, listed)
+            return self._with.get(key) == listed
 
     def note(self, tag: Tag, of: str, survivors: Collection[int]) -> None:
         """What masks a sum is about to be uncovered; refused where that cannot be written down."""
-        if not self.has(tag, of, survivors):
-            key, listed = self._key(tag, of), _list(survivors)
-            self._write([key], listed, f"the {of} is summed")
-            self._remember(key, listed)
+        with self._lock:
+            if not self.has(tag, of, survivors):
+                key, listed = self._key(tag, of), _list(survivors)
+                self._write([key], listed, f"the {of} is summed")
+                self._remember(key, listed)
 
     def _write(self, keys: Collection[bytes], listed: bytes, what: str) -> None:
         try:

@@ -25,6 +25,7 @@ from hpfl.deployment.settings import SettingsError, UeNodeSettings
 from hpfl.deployment.wire import Tag, Vector
 from hpfl.learning import Draws
 from hpfl.secrecy import CertifiedMember, ChannelLinks, Member, SecrecyError
+from hpfl.secrecy.words import WordArray
 
 _SECURE, _MOST_WAITING = "secure", 4
 _AT_ONCE = 2**18
@@ -41,7 +42,10 @@ class _Session:
     member: Member
     steps: "asyncio.Queue[SecureStep]" = field(default_factory=asyncio.Queue)
     masked: asyncio.Event = field(default_factory=asyncio.Event)
+    words: WordArray | None = None
+    writing: "asyncio.Future[None] | None" = None
     listed: dict[str, frozenset[int]] = field(default_factory=dict)
+    uncovered: set[str] = field(default_factory=set)
     draws: Draws | None = None
     upload: Vector | None = None
     answers: bool = False
@@ -172,13 +176,16 @@ class SecureMember:
             masked = member.masked(SKETCH, self.format.sketch_words(own.sketch, self._weight, tag, self._number))
             packed = packed_words(masked, self.format.sketch.bits).tobytes()
             await self._say(session, pb.MASKED, {self._number: packed}, of=SKETCH)
-        session.answers = True
-        masking = asyncio.ensure_future(self._mask(session, own))
+        session.answers, first = True, session.sums[0]
+        masking = [asyncio.ensure_future(self._mask(session, own))]
         try:
             while True:
+                if len(masking) == 1 and (first == UPDATE or first in session.uncovered):
+                    masking.append(asyncio.ensure_future(self._finish_masking(session, own, masking[0])))
                 await self._answer(session, await session.steps.get())
         finally:
-            masking.cancel()
+            for one in masking:
+                one.cancel()
 
     async def _set_up(self, session: _Session) -> None:
         """Keys, shares, and that all know the same members: nothing of it depends on the update."""
@@ -202,19 +209,26 @@ class SecureMember:
         await asyncio.to_thread(self._history.expect, session.tag, session.sums, members)
 
     async def _mask(self, session: _Session, own: OwnUpdate) -> None:
-        """The masked update, ready to be sent."""
+        """The masked update; anew where fewer are left to mask it with."""
 
         def masked() -> Vector:
-            session.prepare(self.format, self._number)
-            about = (self._weight, session.tag, session.agreed, self._number)
-            words = self.format.update_words(own.arrives, *about, own.levels, session.draws)
-            return packed_words(session.member.masked(UPDATE, words), self.format.update.bits)
+            if session.words is None:
+                session.prepare(self.format, self._number)
+                about = (self._weight, session.tag, session.agreed, self._number)
+                session.words = self.format.update_words(own.arrives, *about, own.levels, session.draws)
+            return packed_words(session.member.masked(UPDATE, session.words), self.format.update.bits)
 
         is_quick = session.draws is not None and own.arrives.size <= _AT_ONCE
         try:
             session.upload = masked() if is_quick else await asyncio.to_thread(masked)
         except SecrecyError as error:
             await self._sit_out(session, str(error))
+
+    async def _finish_masking(self, session: _Session, own: OwnUpdate, masking: "asyncio.Future[None]") -> None:
+        """The first sum is uncovered, if there is one: its survivors are those with whom an update is masked."""
+        await masking
+        if not session.over and session.member.is_masked_anew(UPDATE):
+            await self._mask(session, own)
         session.masked.set()
 
     async def _answer(self, session: _Session, step: SecureStep) -> None:
@@ -227,13 +241,21 @@ class SecureMember:
             raise SecrecyError(f"step {step.kind} of {of!r} came from the edge, and is not due")
         survivors = listed[of]
         if step.kind == pb.SURVIVORS and not member.standing.is_of(survivors):
-            await self._say(session, pb.VOTES, member.vote(of, survivors), of=of)
+            votes, sums = member.vote(of, survivors), session.sums[session.sums.index(of) :]
+            session.writing = asyncio.ensure_future(
+                asyncio.to_thread(self._history.expect, session.tag, sums, survivors)
+            )
+            session.writing.add_done_callback(_seen)
+            await self._say(session, pb.VOTES, votes, of=of)
             return
+        if session.writing is not None:
+            await session.writing
         is_asked = step.kind == pb.VOTED
         data = member.reveal(of, step.entries) if is_asked else member.reveal_standing(of, survivors)
         if not self._history.has(session.tag, of, survivors):
             await asyncio.to_thread(self._history.note, session.tag, of, survivors)
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
+        session.uncovered.add(of)
 
     def _own(self, tag: Tag) -> OwnUpdate | None:
         """The update on a model, if it is there."""
@@ -250,6 +272,12 @@ class SecureMember:
         session.end()
         if self._session is session:
             self._session = None
+
+
+def _seen(writing: "asyncio.Future[None]") -> None:
+    """Look at how it went, if nobody waits for it any more."""
+    if not writing.cancelled():
+        writing.exception()
 
 
 def cell_of(config: Experiment, number: int) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Set
 from typing import Any, Literal
 
 import numpy as np
@@ -43,7 +43,10 @@ _AGREES_S = 30.0
 
 
 class SecureSums:
-    """The secure sums of one edge; `mean` is what the newest sum of updates came to, `sketch` that of sketches."""
+    """The secure sums of one edge; `mean` is what the newest sum of updates came to, `sketch` that of sketches.
+
+    `missing` are UEs that it waits for by name: nobody else can be in a sum that may be uncovered already.
+    """
 
     def __init__(self, settings: EdgeNodeSettings, work: SharedWork, side: ParentSide, slots: Collection[int]) -> None:
         self.format = made_format(work)
@@ -62,6 +65,7 @@ class SecureSums:
         self._bound: list[int] | None = None
         self._shown = ShownSums()
         self._gathered = False
+        self.missing: list[str] = []
 
     # what UEs do
 
@@ -100,11 +104,11 @@ class SecureSums:
         diverged. Where a sum on this model may be uncovered already, it is learnt of the same UEs alone: those of them
         that are missing are waited for.
         """
-        pause_s = _PAUSE_S
+        pause_s, self.missing = _PAUSE_S, []
         while True:
-            if only is None and _misses(self._shown.on(tag).get(SKETCH, []), self._side, tag):
+            if only is None and self._misses(self._shown.on(tag).get(SKETCH, []), tag):
                 vacant(True)
-            setting_up = self._begin(tag.by(self._side.name), only)
+            setting_up = self._begin(tag.by(self._side.name), only, vacant)
             try:
                 held = await gather()
                 self._gathered = True
@@ -122,6 +126,10 @@ class SecureSums:
             vacant(True)
             await asyncio.sleep(pause_s)
             pause_s = min(2.0 * pause_s, _LONGEST_PAUSE_S)
+
+    def able(self, numbers: Set[int]) -> Set[int]:
+        """Those of some UEs that can still take part in this session: nobody waits for what the others compute."""
+        return numbers if self._cell is None else self._cell.able(numbers)
 
     def begin_updates(self, of: Collection[int]) -> set[int]:
         """Masked updates are due; whom it is worth asking."""
@@ -156,7 +164,7 @@ class SecureSums:
 
     # how
 
-    def _begin(self, tag: Tag, only: Collection[int] | None) -> "asyncio.Task[None]":
+    def _begin(self, tag: Tag, only: Collection[int] | None, vacant: Callable[[bool], object]) -> "asyncio.Task[None]":
         side, agreed = self._side, self._scales
         shown = self._shown.on(tag)
         bound = shown.get(SKETCH) if only is None else None
@@ -170,6 +178,9 @@ class SecureSums:
 
         def is_early() -> bool:
             if bound is not None:  # nobody can stand in for any of them
+                before = self.missing
+                if self._misses(bound, tag) and self.missing != before:
+                    vacant(True)
                 return cell.num_heard < len(bound)
             return only is None and not self._gathered and (side.opening.is_early() or cell.num_heard < self.threshold)
 
@@ -180,6 +191,17 @@ class SecureSums:
         task = asyncio.get_running_loop().create_task(set_up())
         task.add_done_callback(_seen)
         return task
+
+    def _misses(self, bound: Collection[int], tag: Tag) -> bool:
+        """Whether UEs are not here with whom alone the others uncover a sum on a model again: `missing` are they."""
+        side, before = self._side, self.missing
+        for number in bound:
+            side.attendance.need(number, "a sum on this model may be uncovered already, and is of the same UEs alone")
+        self.missing = [default_name(number) for number in bound if number not in side.hub.children]
+        if self.missing and self.missing != before:
+            what = "waits for those who were in the sum, or for another model"
+            log(what, level=logging.WARNING, round=tag.round, ues=self.missing)
+        return bool(self.missing)
 
     async def _sum_of_sketches(self, cell: SecureCell, held: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
         if self._bound is not None:
@@ -225,17 +247,6 @@ _OUTCOMES: Mapping[type[SecrecyError], SumOutcome] = {
     LeftBetweenError: "left between",
     DisputedError: "disputed",
 }
-
-
-def _misses(bound: Collection[int], side: ParentSide, tag: Tag) -> bool:
-    """Whether UEs are not here with whom alone the others uncover a sum on a model again."""
-    for number in bound:
-        side.attendance.need(number, "a sum on this model may be uncovered already, and is of the same UEs alone")
-    missing = [number for number in bound if number not in side.hub.children]
-    if missing:
-        what = "waits for those who were in the sum, or for another model"
-        log(what, level=logging.WARNING, round=tag.round, ues=[default_name(number) for number in missing])
-    return bool(missing)
 
 
 def _seen(task: "asyncio.Task[None]") -> None:

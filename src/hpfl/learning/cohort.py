@@ -32,6 +32,7 @@ from hpfl.learning.packing import Layout, Limit, whole_batch
 from hpfl.learning.placement import Placement, converted, per_ue_bytes, refuse_empty, room_beside
 from hpfl.learning.precision import Products, check_computes, check_products, repeatable
 from hpfl.learning.room import Trial
+from hpfl.learning.rooms import Rooms
 from hpfl.learning.sending import Sending
 from hpfl.learning.shared import SHARED_CHUNKS
 from hpfl.learning.task import Task
@@ -91,6 +92,7 @@ class Cohort:
         self.data.share(tabling(self.engine, training, products))
         self.sending = Sending.of(self.task.spec, method, uplink, self.device)
         self.batches = LocalBatches(self.data, training, roles_of(method, training))
+        self.rooms = Rooms()
 
     @property
     def num_ues(self) -> int:
@@ -125,7 +127,7 @@ class Cohort:
         request = Request.of(params, ues, groups, **asked)
         refuse_empty(request.ues, self.data.samples.shards.sizes)
         rows = self.sending.rows_of(kept, params, request.groups, coding)
-        answer = Answer.empty(request, rows, keep_per_ue=keep_per_ue)
+        answer = Answer.empty(request, rows, self.rooms, keep_per_ue=keep_per_ue)
         with repeatable(self.products, self.device):
             work, limit = self._work(request, rows, answer, len(request.ues))
             work.run(limit)
@@ -136,7 +138,7 @@ class Cohort:
     ) -> tuple[list[BlockSums], Answer]:
         """Sums of each block of a part of `all_asked` UEs, and what there is of its UEs: for those who add up."""
         rows = self.sending.rows_of(kept, request.params, request.groups, request.coding)
-        answer = Answer.empty(request, rows, keep_per_ue=keep_per_ue, sums=False)
+        answer = Answer.empty(request, rows, self.rooms, keep_per_ue=keep_per_ue, sums=False)
         with repeatable(self.products, self.device):
             work, limit = self._work(request, rows, answer, all_asked)
             return list(work.block_sums(limit)), answer

@@ -20,6 +20,7 @@ from hpfl.learning.faults import NonFiniteUpdateError
 from hpfl.learning.kept import Kept
 from hpfl.learning.local_batches import Drawn, LocalBatches
 from hpfl.learning.packing import Limit
+from hpfl.learning.rooms import Rooms
 from hpfl.learning.sending import Sending
 from hpfl.learning.side_by_side import in_turn
 from hpfl.rng import Streams
@@ -74,7 +75,7 @@ class Answer:
     squared: Tensor | None = None  # [n], where updates are clipped
 
     @staticmethod
-    def empty(request: Request, kept: Kept, *, keep_per_ue: bool, sums: bool = True) -> "Answer":
+    def empty(request: Request, kept: Kept, rooms: Rooms, *, keep_per_ue: bool, sums: bool = True) -> "Answer":
         """Nothing yet; without `sums`, no room for those of groups."""
         params, count = request.params, len(request.ues)
         total = params.new_zeros(request.num_groups if sums else 0, params.shape[-1])
@@ -85,7 +86,7 @@ class Answer:
         clipped = request.coding.clip is not None
         squared = torch.zeros(count, dtype=torch.float64, device=params.device) if clipped else None
         coded = not request.coding.chain.is_identity  # otherwise codecs keep what they have kept
-        now = kept.unwritten() if coded else replace(replace(kept, codec=None).unwritten(), codec=kept.codec)
+        now = kept.unwritten(rooms) if coded else replace(replace(kept, codec=None).unwritten(rooms), codec=kept.codec)
         return Answer(total, params.new_zeros(2, count), per_ue, now, variance, squared)
 
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from hpfl.arrays import IntArray
-
-_LARGE_BYTES = 4_000_000
+from hpfl.learning.rooms import Rooms
 
 
 class StoredRows(Protocol):
@@ -103,20 +102,14 @@ class Kept:
                 if not isinstance(place, slice) or own[place].data_ptr() != new.data_ptr():  # else it is there
                     own[place] = new.to(own)
 
-    def unwritten(self) -> "Kept":
-        """Room for as many rows."""
-        return Kept(*(None if own is None else _unwritten(own) for own in self._all))
+    def unwritten(self, rooms: Rooms | None = None) -> "Kept":
+        """Room for as many rows, of those that serve again where they are given."""
+        make = torch.empty_like if rooms is None else rooms.like
+        return Kept(*(None if own is None else make(own) for own in self._all))
 
     @property
     def _all(self) -> tuple[Tensor | None, ...]:
         return self.method, self.uplink, self.codec
-
-
-def _unwritten(own: Tensor) -> Tensor:
-    """Room for as many rows. On a CPU numpy asks for large pages, of which the system makes far fewer."""
-    if own.is_cuda or own.nbytes < _LARGE_BYTES:
-        return torch.empty_like(own)
-    return torch.from_numpy(np.empty(own.shape, dtype=own[:0].numpy().dtype))
 
 
 def _place(at: IntArray, own: Tensor) -> slice | Tensor:

@@ -43,11 +43,16 @@ class Ballot:
 
 @dataclass
 class CollectedSum:
-    """One sum; it is the members in `ballot` that are summed, and those in `revealers` that may uncover them."""
+    """One sum; it is the members in `ballot` that are summed, and those in `revealers` that may uncover them.
+
+    Its words are masked `among` these: the survivors of the first sum, where it `follows` that, else all members.
+    """
 
     instance: Instance
     total: MaskedWords
     senders: set[int] = field(default_factory=set)
+    among: Collection[int] = ()
+    follows: bool = False
     ballot: Ballot | None = None
     revealers: Collection[int] = ()
     revealed: dict[int, dict[int, bytes]] = field(default_factory=dict)

@@ -91,7 +91,7 @@ class Collector:
     def add_masked(self, instance: str, number: int, words: AnyWords) -> None:
         """Round 2: a member's masked words of a sum."""
         one = self._sum(instance)
-        if number not in self._members or one.ballot is not None or number in one.senders:
+        if not self._masks_so(one, number) or one.ballot is not None or number in one.senders:
             raise SecrecyError(f"{instance}: the masked words of member {number} are not due", [number])
         one.add(number, words)
 
@@ -162,7 +162,7 @@ class Collector:
             shares = {places[number]: shares for number, shares in list(one.revealed.items())}
             adverts = {number: self._read[number] for number in places}
             found = Revealed(self._session, one.instance, adverts, shares)
-            one.result = unmask(found, one.total, one.senders, set(self._members) - one.senders)
+            one.result = unmask(found, one.total, one.senders, set(one.among) - one.senders)
         return one.result.copy()
 
     def _parcels_for(self, number: int) -> Mapping[int, bytes]:
@@ -170,6 +170,17 @@ class Collector:
             others = [sender for sender in self._members if sender != number]
             self._inboxes[number] = {sender: self._parcels[sender][number] for sender in others}
         return self._inboxes[number]
+
+    def _masks_so(self, one: CollectedSum, number: int) -> bool:
+        """Whether a member masks words of a sum among the same members as the others.
+
+        Who has uncovered the first sum after votes masks later ones among its survivors, who has not among all.
+        """
+        first = self._first
+        is_voted = one is not first and first.ballot is not None and first.ballot.is_closed
+        if not one.senders:
+            one.follows, one.among = is_voted, first.survivors if is_voted else self._members
+        return number in one.among and one.follows == (is_voted and number in first.revealed)
 
     @property
     def _first(self) -> CollectedSum:

@@ -52,6 +52,7 @@ class _OwnSum:
     mask_seed: int = field(default_factory=new_secret, repr=False)
     mask: MaskedWords | None = field(default=None, repr=False)
     sent: tuple[MaskedWords, MaskedWords] | None = field(default=None, repr=False)
+    among: frozenset[int] = frozenset()
     survivors: frozenset[int] | None = None
     ahead: tuple[frozenset[int], bytes] = field(default=(frozenset(), b""), repr=False)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -80,6 +81,7 @@ class Member:
         self._channels: dict[int, PairKeys] = {}
         self._held: dict[int, list[bytes]] = {}
         self._members: frozenset[int] = frozenset()
+        self._among: frozenset[int] = frozenset()
         self.standing = StandingList(identity.number)
 
     @property
@@ -129,7 +131,7 @@ class Member:
             for sender, parcel in shares.items()
         }
         self._held |= {sender: found for sender, found in opened.items() if found is not None}
-        self._members = members
+        self._members = self._among = members
         self.standing.know(members, self._vouching)
 
     def prepare(self, instance: str) -> None:
@@ -140,7 +142,10 @@ class Member:
             one.ahead = listed, self._shares_of(one, listed)
 
     def masked(self, instance: str, words: AnyWords) -> MaskedWords:
-        """Round 2: words plus the self mask plus or minus a mask with each other member, modulo `2**bits`."""
+        """Round 2: words plus the self mask plus or minus a mask with each other member, modulo `2**bits`.
+
+        Once this member has uncovered the first sum after votes, members are its survivors: nobody else is in another.
+        """
         one = self._sum(instance)
         checked(words, one.instance)
         own = words.astype(word_type(one.instance.bits))
@@ -148,13 +153,20 @@ class Member:
             if one.sent is None:
                 total = self._mask(one)  # is used once, and becomes what is sent
                 total += own
-                if one.instance.bits < 8 * total.itemsize:
-                    total &= total.dtype.type(2**one.instance.bits - 1)
-                total.flags.writeable = False
-                one.sent, one.mask = (own, total), None
+                one.sent, one.mask, one.among = (own, _wrapped(total, one.instance)), None, self._members
             elif not np.array_equal(one.sent[0], own):
                 raise SecrecyError(f"{instance}: other words were masked already; two would show their difference")
+            if one.survivors is None and (gone := one.among - self._among):
+                plus, minus = self._pair_masks(one, gone)
+                total = one.sent[1].copy()
+                add_masks(total, minus, plus)
+                one.sent, one.among = (own, _wrapped(total, one.instance)), self._among
             return one.sent[1]
+
+    def is_masked_anew(self, instance: str) -> bool:
+        """Whether `masked` now gives other words than before: fewer are left to make masks with."""
+        one = self._sum(instance)
+        return one.survivors is None and bool(one.among - self._among)
 
     def vote(self, instance: str, survivors: Collection[int]) -> dict[int, bytes]:
         """Round 3: for each other survivor a tag on the list of survivors, by a key of the two alone."""
@@ -163,6 +175,8 @@ class Member:
             raise SecrecyError(f"{instance}: survivors came who sent no shares, or came twice")
         if self.number not in told or one.sent is None:
             raise SecrecyError(f"{instance}: this member has masked no words that were summed, and vouches for nothing")
+        if one.instance is not self._session.instances[0] and not told <= self._among:
+            raise SecrecyError(f"{instance}: survivors came with whom this member has made no masks")
         _check_count(self._session, "survivors", told)
         if one.survivors not in (None, told):
             raise SecrecyError(f"{instance}: another list of survivors came before; the edge tells two stories")
@@ -178,7 +192,7 @@ class Member:
             raise SecrecyError(f"{instance}: tags came from others than the survivors")
         self._vouching.check(instance, self._members, one.survivors, tags)
         if one.instance is self._session.instances[0]:
-            self.standing.members = one.survivors
+            self.standing.members = self._among = one.survivors
         return self._uncovered(one, one.survivors)
 
     def reveal_standing(self, instance: str, survivors: Collection[int]) -> bytes:
@@ -225,13 +239,17 @@ class Member:
             return one.mask
 
     def _made_mask(self, one: _OwnSum) -> MaskedWords:
+        plus, minus = self._pair_masks(one, self._members - {self.number})
+        own = self_mask(self._session.digest, one.instance.name, self.number, one.self_seed)
+        total = np.zeros(one.instance.length, word_type(one.instance.bits))
+        add_masks(total, [*plus, own], minus)
+        return total
+
+    def _pair_masks(self, one: _OwnSum, others: Collection[int]) -> tuple[list[bytes], list[bytes]]:
+        """Keystream keys of the masks with some others: those that are added, those that are subtracted."""
         digest, name, at = self._session.digest, one.instance.name, self._session.instances.index(one.instance)
         own = mask_key(digest, name, self.number, one.mask_seed)
-        others = {other: self._adverts[other].masks[at] for other in self._members if other != self.number}
-        plus, minus = pair_masks(digest, name, self.number, own, others)
-        total = np.zeros(one.instance.length, word_type(one.instance.bits))
-        add_masks(total, [*plus, self_mask(digest, name, self.number, one.self_seed)], minus)
-        return total
+        return pair_masks(digest, name, self.number, own, {other: self._adverts[other].masks[at] for other in others})
 
     @property
     def _vouching(self) -> Vouching:
@@ -239,6 +257,14 @@ class Member:
 
     def _sum(self, instance: str) -> _OwnSum:
         return self._sums[self._session.instance(instance).name]
+
+
+def _wrapped(total: MaskedWords, instance: Instance) -> MaskedWords:
+    """Words modulo `2**bits`, which nobody changes any more."""
+    if instance.bits < 8 * total.itemsize:
+        total &= total.dtype.type(2**instance.bits - 1)
+    total.flags.writeable = False
+    return total
 
 
 def _believed(session: Session, trust: Trust, number: int, data: bytes) -> tuple[Advert, str]:

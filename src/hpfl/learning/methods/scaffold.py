@@ -95,11 +95,13 @@ class Scaffold(BaseMethod):
             torch.sub(came[name], point[name], out=point[name])
             ues.sums.add(point[name].flatten(1), spec.places[name], 1 / rate)
             if slopes is None:
-                control[name].addcdiv_(point[name], (taken * rate).view(wide))
+                over = (taken * rate).view(wide)
+                control[name].addcdiv_(point[name], over)
+                told, scale = torch.addcdiv(shared[name], point[name], over, value=-rate, out=point[name]), 1 / rate
             else:
                 torch.div(slopes[name], taken.view(wide), out=control[name])
-            torch.sub(kept[name], control[name], out=point[name])
-            ues.sums.add(point[name].flatten(1), place_of)
+                told, scale = torch.sub(kept[name], control[name], out=point[name]), 1.0
+            ues.sums.add(told.flatten(1), place_of, scale)
         ues.keep(control)
         return first, first
 

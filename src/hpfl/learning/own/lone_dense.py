@@ -22,7 +22,7 @@ class LoneDense(OwnDense):
     def forward(self, rows: Tensor, params: Params) -> tuple[Tensor, Tensor]:
         """`x W^T + b`."""
         weight = params[f"{self.name}.weight"]
-        if not _suits(rows, weight):
+        if not _suits(weight, rows):
             return super().forward(rows, params)
         bias = params[f"{self.name}.bias"] if self.has_bias else [None] * len(rows)
         return _stacked([_product(*own) for own in zip(rows, weight, bias, strict=True)]), rows
@@ -30,14 +30,14 @@ class LoneDense(OwnDense):
     def back(self, errors: Tensor, kept: Tensor, params: Params) -> Tensor:
         """`E W`."""
         weight = params[f"{self.name}.weight"]
-        if not _suits(errors, weight):
+        if not _suits(weight, errors):
             return super().back(errors, kept, params)
         return _stacked([_product(own, each.T) for own, each in zip(errors, weight, strict=True)])
 
     def gradient(self, errors: Tensor, kept: Tensor, into: Into) -> None:
         """`E^T x`."""
         name = f"{self.name}.weight"
-        if name not in into.moving or kept.shape[2] % _APART or not _suits(errors, into.params[name]):
+        if name not in into.moving or kept.shape[2] % _APART or not _suits(into.params[name], errors, kept):
             super().gradient(errors, kept, into)
             return
         into.adds(name, _stacked([_product(own.T, rows.T) for own, rows in zip(errors, kept, strict=True)]))
@@ -51,9 +51,11 @@ def _product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     return found
 
 
-def _suits(rows: Tensor, weight: Tensor) -> bool:
-    large = weight.shape[1] * weight.shape[2] >= _LEAST and rows.dtype == weight.dtype == torch.float32
-    return large and rows.device.type == "cpu" and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+def _suits(weight: Tensor, *rows: Tensor) -> bool:
+    """Whether there are such kernels for a large weight; numbers that do not lie side by side take them far longer."""
+    large = weight.shape[1] * weight.shape[2] >= _LEAST and weight.device.type == "cpu"
+    plain = all(own.dtype == torch.float32 and own.stride()[1:] == (own.shape[2], 1) for own in (weight, *rows))
+    return large and plain and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def _stacked(each: list[Tensor]) -> Tensor:
