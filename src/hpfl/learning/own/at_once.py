@@ -18,8 +18,13 @@ from hpfl.learning.own.layers import Into, Params
 from hpfl.learning.own.stage import Walker, first_params, first_ues
 
 
+<<<<<<< HEAD
+class WorkRoom:
+    """Buffers that serve chunk after chunk, whoever has them alone."""
+=======
 class Buffers:
     """Memory that serves chunk after chunk, whoever has it alone."""
+>>>>>>> main
 
     def __init__(self) -> None:
         self.held: dict[tuple[str, torch.dtype], Tensor] = {}
@@ -43,7 +48,11 @@ class AtOnce:
     now: Tensor  # [u, S], to be written
     sums: Sums
     rate: float  # of the local steps
+<<<<<<< HEAD
+    work: WorkRoom
+=======
     work: Buffers
+>>>>>>> main
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -18,7 +18,11 @@ from hpfl.learning.local_descent import Descent, direction, objective_at_once
 from hpfl.learning.method import Method, descended, says_at_once
 from hpfl.learning.metrics import Tested, TestOutputs
 from hpfl.learning.objective import LocalTraining
+<<<<<<< HEAD
+from hpfl.learning.own.at_once import AtOnce, WorkRoom
+=======
 from hpfl.learning.own.at_once import AtOnce, Buffers
+>>>>>>> main
 from hpfl.learning.own.chunk import OwnChunk, stack_of
 from hpfl.learning.own.network import OwnNetwork
 from hpfl.learning.own.own_calculus import OwnCalculus, ahead, said, together
@@ -36,7 +40,11 @@ class OwnEngine(GeneralEngine):
 
     network: OwnNetwork | None = None
     stages: Stages | None = field(default=None, compare=False)
+<<<<<<< HEAD
+    works: list[WorkRoom] = field(default_factory=list, compare=False)  # buffers that nobody uses now
+=======
     spare: list[Buffers] = field(default_factory=list, compare=False)  # buffers that nobody uses now
+>>>>>>> main
     side_by_side: ClassVar[bool] = True  # on a CPU
 
     @staticmethod
@@ -163,7 +171,11 @@ class OwnEngine(GeneralEngine):
         """The first step's losses of all UEs of a chunk, in buffers of which no other thread has any."""
         chunk, tried = self._chunk(stack), _get_current_dispatch_mode() is not None
         begin = start if start.ndim == 2 else start.expand(chunk.num_ues, -1)
+<<<<<<< HEAD
+        work = WorkRoom() if tried or not self.works else self.works.pop()
+=======
         work = Buffers() if tried or not self.spare else self.spare.pop()
+>>>>>>> main
         ues = AtOnce(chunk, stack.numbers, begin, own, now, sums, self.training.outer_lr, work)
         if self.method is None:
             losses = objective_at_once(ues, self.training)
