@@ -5,7 +5,9 @@
 NAME: massive, cost, blocks, beside, thousand, workers, bits. A row is printed as soon as it is known; progress goes to
 stderr. What wants a GPU, 16 cores or Ray is left out where there are none, and says so. Every run is in a process of
 its own; a part that fails, or takes longer than `--limit`, is a row with an error, and the next one begins. `thousand`
-makes as many runs as fit the limit, 160 at least. DIR has MNIST, for `beside`; without it there is the embedded part.
+makes as many runs as fit the limit, 160 at least. `workers` also says what as many plain processes make of a round that
+they share, without Ray and without a driver: no engine can make more of the machine. DIR has MNIST, for `beside`;
+without it there is the embedded part.
 """
 
 import argparse
@@ -22,8 +24,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
@@ -69,11 +73,12 @@ def played(preset: str, overrides: list[str], **how: Any) -> Row:
     import resource
 
     began, times = time.perf_counter(), [time.perf_counter()]
-    engine, kills = how.pop("engine", None), how.pop("kill_after", 0)
+    engine, kills, waits = how.pop("engine", None), how.pop("kill_after", 0), list[list[float]]()
     if engine is not None:
         from hpfl.clusters.spread import RaySpread
 
         how["spread"] = RaySpread(**engine)
+        waits = waits_for_workers()
 
     class Began(hpfl.Watcher):
         def started(self, run: Any) -> None:
@@ -96,7 +101,27 @@ def played(preset: str, overrides: list[str], **how: Any) -> Row:
         "round_s": np.diff(times).tolist(),
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
         "sha": sha(result.model),
+        "waits": waits,
     }
+
+
+def waits_for_workers() -> list[list[float]]:
+    """Will have, for each call for updates, the driver's seconds of it, then those of each worker."""
+    from hpfl.clusters.team import Team
+
+    waits, ask = list[list[float]](), Team.ask
+
+    def asked(team: Any, what: str, calls: Any) -> Any:
+        began = time.perf_counter()
+        answers = ask(team, what, calls)
+        if what == "updates":
+            own = [answers[worker].seconds for worker in sorted(answers)]
+            waits.append([time.perf_counter() - began, *own])
+            say(f"  workers: {' '.join(f'{value:.3f}' for value in own)} s")
+        return answers
+
+    Team.ask = asked  # type: ignore[method-assign]
+    return waits
 
 
 def workers_of_ray() -> list[int]:
@@ -268,18 +293,97 @@ def singles(count: int) -> float:
     return time.perf_counter() - began
 
 
+class PlainTeam:
+    """In place of workers of Ray: worker `number` of so many, in this process; what others would answer is left out.
+
+    It computes updates when all processes are about to, so that they do side by side.
+    """
+
+    device = "cpu"
+
+    def __init__(self, of: int, number: int, folder: str, threads: int) -> None:
+        from hpfl.clusters.block_worker import Worker
+        from hpfl.clusters.surroundings import Surroundings
+
+        self.actors, self.number, self.folder, self.seconds = [None] * of, number, Path(folder), list[float]()
+        self.worker = Worker(Surroundings.of_driver(threads), self.device)
+        sys.modules["ray"] = SimpleNamespace(get=lambda refs: refs)  # nothing is sent
+
+    def put(self, value: Any) -> Any:
+        return value
+
+    def note(self, text: str) -> None:
+        say(f"  {text}")
+
+    def ask(self, what: str, calls: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+        who = self.number if self.number in calls else min(calls)  # some cohorts are too small for all
+        if what == "updates":
+            self._wait_for_all(len(self.seconds))
+        answers = {who: getattr(self.worker, what)(*calls[who])}
+        if what == "updates":
+            self.seconds.append(answers[who].seconds)
+        return answers
+
+    def _wait_for_all(self, played: int) -> None:
+        (self.folder / f"{played} {self.number}").touch()
+        until = time.monotonic() + LIMIT[0] / 4
+        while len(list(self.folder.glob(f"{played} *"))) < len(self.actors):
+            if time.monotonic() > until:
+                raise TimeoutError("other processes have not come so far")
+            time.sleep(0.001)
+
+
+def share(overrides: list[str], **team: Any) -> list[float]:
+    """Seconds of each round in which this process computes what one of so many workers would."""
+    from hpfl.clusters.spread_cohort import spread_cohort
+
+    made = PlainTeam(**team)
+    plain = SimpleNamespace(facts={}, cohorts=lambda note: nullcontext(partial(spread_cohort, made)))
+    run_experiment(with_overrides(hpfl.preset("massive"), overrides), spread=plain, hooks=Hooks(warn=made.note))
+    return made.seconds
+
+
+def shares(of: int, overrides: list[str], *, threads: int) -> float:
+    """Seconds of a round that so many plain processes share: the slowest one's of each, and of those the median."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(of) as pool:
+        told = {"of": of, "threads": threads, "folder": folder, "overrides": overrides}
+        each = list(pool.map(lambda number: process("share", told | {"number": number}, threads), range(of)))
+    slowest = [max(own) for own in zip(*each, strict=True)]
+    say(f"  {of} plain processes of {threads} threads: {' '.join(f'{value:.3f}' for value in slowest)} s")
+    return statistics.median(slowest[1:-1])
+
+
+BLOCK_UES = 15_625  # 64 blocks of a million
+
+
 def workers(_: Path | None) -> Iterator[Row]:
-    """`massive` on 8 workers of 2 threads against one of 2."""
+    """`massive` on 8 workers of 2 threads against one of 2; and what as many plain processes make of such a round."""
     if CORES < 16 or not RAY:
         raise Left(f"{CORES} cores, {'Ray' if RAY else 'no Ray'}; wanted 16 and Ray")
-    over, found = ["training.rounds=5", "evaluation.every=1000", "learning.block_ues=15625"], {}  # 64 blocks
-    for count in (1, 8):
-        run = apart("massive", over, engine={"workers": count, "cpus_per_worker": 2})
-        found[count] = run
+    yield from workers_of(8, threads=2, bar=6.0)
+
+
+def workers_of(most: int, *, threads: int, bar: float, ues_per_edge: int = 1000) -> Iterator[Row]:
+    """The same of so many workers and threads."""
+    over = ["training.rounds=5", "evaluation.every=1000", f"learning.block_ues={BLOCK_UES}"]
+    over += [f"network.ues_per_edge={ues_per_edge}"]
+    each = f"{most} x {threads} threads against 1 x {threads}"
+    machine = {count: shares(count, over, threads=threads) for count in (1, most)}
+    ratio, seconds = machine[1] / machine[most], {f"{count}_processes_s": own for count, own in machine.items()}
+    yield {"work": f"such a round, plain processes, {each}", "value": ratio, "unit": "times", "ok": None, **seconds}
+    found = {}
+    for count in (1, most):
+        found[count] = apart("massive", over, engine={"workers": count, "cpus_per_worker": threads})
     seconds = {f"{count}_workers_s": settled(run) for count, run in found.items()}
-    ratio = settled(found[1]) / settled(found[8])
-    yield row("massive, a round, 8 workers x 2 threads against 1 x 2", ratio, "times", 6.0, least=True, **seconds)
-    yield row("massive, models of 1 and 8 workers", len({run["sha"] for run in found.values()}), "models", 1)
+    ratio = settled(found[1]) / settled(found[most])
+    yield row(f"massive, a round, workers {each}", ratio, "times", bar, least=True, **seconds)
+    for count, run in found.items():
+        own = settled(run) - statistics.median(max(wait[1:]) for wait in run["waits"][1:-1])
+        yield {"work": f"its round beside the slowest of {count} workers", "value": own, "unit": "s", "ok": None}
+    last = found[most]["waits"][1:-1]
+    apart_s = statistics.median(max(wait[1:]) / statistics.fmean(wait[1:]) for wait in last)
+    yield {"work": f"the slowest of {most} workers against their mean", "value": apart_s, "unit": "times", "ok": None}
+    yield row(f"massive, models of 1 and {most} workers", len({run["sha"] for run in found.values()}), "models", 1)
 
 
 def bits(_: Path | None) -> Iterator[Row]:
@@ -317,8 +421,8 @@ def rows(name: str, data_dir: Path | None) -> Iterator[Row]:
 def line(found: Row) -> str:
     if "value" not in found:
         return f"{found['work']:62} {found.get('left_out') or found['error']}"
-    verdict = "ok" if found["ok"] else "MISSED"
-    return f"{found['work']:62} {found['value']:9.3f} {found['unit']:7} bar {found['bar']:g}  {verdict}"
+    verdict = f"bar {found['bar']:g}  {'ok' if found['ok'] else 'MISSED'}" if "bar" in found else ""
+    return f"{found['work']:62} {found['value']:9.3f} {found['unit']:7} {verdict}".rstrip()
 
 
 def main() -> None:
@@ -333,7 +437,7 @@ def main() -> None:
     if given.play:
         keep_freed_memory()
         asked = json.loads(given.play)
-        print(json.dumps({"played": played, "swept": swept}[asked["what"]](**asked["told"])))
+        print(json.dumps({"played": played, "swept": swept, "share": share}[asked["what"]](**asked["told"])))
         return
     for name in given.only or PARTS:
         for found in rows(name, given.data_dir):

@@ -3,9 +3,9 @@ and the processor seconds of the process that hands them out.
 
 `python benchmarks/sweep.py`: 4 bandwidths x 3 planners x 3 seeds of `quickstart`, by the command `hpfl sweep`. A run's
 own time is what it took in its worker, data and files included. The first row is from the moment at which the command
-is called to its last result: the start of Python, imports, validation and workers included. The second has tables,
-figures and page as well. The third is what the command computes while its workers do, for each second of theirs: with
-as many workers as its inverse it would hold them up.
+is called to its last result: the start of Python, imports, validation and workers included; the second begins with
+the first run. The third has tables, figures and page as well. The fourth is what the command computes while its workers
+do, for each second of theirs: with as many workers as its inverse it would hold them up.
 """
 
 import argparse
@@ -43,10 +43,16 @@ def rows(rounds: int, workers: int) -> Iterator[dict[str, Any]]:
         if process.returncode:
             raise SystemExit(f"the sweep ended with {process.returncode}")
         files = results(out)
-        last_s = max(file.stat().st_mtime for file in files) - began
-        own_s = sum(json.loads(file.read_text())["wall_s"] for file in files)
+        ends = [file.stat().st_mtime - began for file in files]
+        own = [json.loads(file.read_text())["wall_s"] for file in files]
+        last_s, own_s, first_s = max(ends), sum(own), min(end - took for end, took in zip(ends, own, strict=True))
     seconds = {"own_s": own_s, "workers": workers}
-    for work, took_s in (("36 runs, from the call of the command", last_s), ("with tables, figures and page", whole_s)):
+    every = {
+        "36 runs, from the call of the command": last_s,
+        "from the beginning of the first run": last_s - first_s,
+        "with tables, figures and page": whole_s,
+    }
+    for work, took_s in every.items():
         ratio = took_s / (own_s / workers)
         yield {"work": work, "value": ratio, "bar": BAR, "ok": ratio <= BAR, "took_s": took_s, **seconds}
     spent = computed[1] - computed[0]  # from the first result on

@@ -20,7 +20,7 @@ from hpfl.studies.catalogue import GROUPS, STUDIES
 runner = CliRunner()
 
 
-SHORT = replace(QUICK, setups={"mnist": replace(QUICK.setups["mnist"], rounds=15)})
+SHORT = replace(QUICK, setups={"mnist": replace(QUICK.setups["mnist"], rounds=8, every=2)})
 """The quick version with fewer rounds: the same runs, figures and tables."""
 
 

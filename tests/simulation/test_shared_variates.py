@@ -1,4 +1,4 @@
-"""SCAFFOLD's shared control variate is the mean of those of all UEs that train, but for what edges still have to send."""
+"""SCAFFOLD's shared control variate is the mean of those of all training UEs, but for what edges have not sent yet."""
 
 import numpy as np
 import pytest

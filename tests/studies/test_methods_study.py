@@ -8,7 +8,7 @@ import pytest
 
 from hpfl.studies import methods
 from hpfl.studies.cases import FULL, QUICK
-from hpfl.studies.methods_grid import DEVELOPMENT, METHOD_NAMES, grid, steps_of
+from hpfl.studies.methods_grid import DEVELOPMENT, METHOD_NAMES, grid
 from hpfl.sweeps.part_run import run_part
 from hpfl.sweeps.runner import results
 

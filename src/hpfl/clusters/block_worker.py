@@ -1,5 +1,6 @@
 """A worker of one large run: it holds the samples and the private rows of its UEs, and computes their blocks."""
 
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,7 +45,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Answered:
-    """Sums of each block, and of the UEs: losses [2, n], private rows, updates [n, P] and variances where asked for."""
+    """Sums of each block, and of the UEs: losses [2, n], private rows, updates [n, P] and variances where asked for.
+
+    `seconds` is what the worker took, from the call to the answer.
+    """
 
     sums: list[tuple[int, Array]]
     losses: Array
@@ -53,6 +57,7 @@ class Answered:
     variance: Array | None
     now: str
     squared: Array | None = None  # [n]: squared norms before clipping, where asked for
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ class Worker:
         self, number: int, refs: list[Any], params: Array, asked: Mapping[str, Any], given: Given
     ) -> Answered | Forgotten:
         """The sums of the blocks of a request, and what there is of its UEs."""
+        began = time.perf_counter()
         cohort, _, _ = self._cohort(number, refs)
         held = self._rows[number]
         options = dict(asked)
@@ -108,6 +114,7 @@ class Worker:
             variance=None if answer.variance is None else answer.variance.cpu().numpy(),
             now=held.keep(request.ues, _sent(given) | rows),
             squared=None if answer.squared is None else answer.squared.cpu().numpy(),
+            seconds=time.perf_counter() - began,
         )
 
     def evaluate(

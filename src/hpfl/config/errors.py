@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -85,7 +86,8 @@ def near(place: str) -> list[str]:
     return [name for name in known_keys() if spelt and name.endswith(f".{spelt[0]}")]
 
 
-def known_keys() -> list[str]:
+@cache
+def known_keys() -> Sequence[str]:
     """All `section.key` names."""
     names = []
     for section, info in Config.model_fields.items():

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _TWO_TIERS = ("fl", "pfl")
 _SHAPE = ("network.edges", "network.ues_per_edge")
 
 
+@cache
 def preset_names() -> tuple[str, ...]:
     """The shipped presets."""
     order = {"quickstart": 0, "quickstart-paper": 1, "paper-mnist": 2, "paper-cifar10": 3, "massive": 4}

@@ -1,7 +1,8 @@
 """Keys that name parts: each with a table of the part's own options beside it, or a list of names and tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic_core import CoreSchema, core_schema
@@ -134,16 +135,17 @@ def options_key(of: str) -> Any:
     return key({}, f"options of {of}", since=3)
 
 
-def slots_of(model: Any) -> dict[str, Names]:
+def slots_of(model: Any) -> Mapping[str, Names]:
     """The keys of a section that name one part."""
-    return {name: slot for name, field in model.model_fields.items() for slot in _annotated(field.metadata, Names)}
+    return _annotated(model, Names)
 
 
-def rows_of(model: Any) -> dict[str, NamesSeveral]:
+def rows_of(model: Any) -> Mapping[str, NamesSeveral]:
     """The keys of a section that name parts in a row."""
+    return _annotated(model, NamesSeveral)
+
+
+@cache  # asked for many times by every configuration
+def _annotated(model: Any, kind: type[Any]) -> Mapping[str, Any]:
     fields = model.model_fields.items()
-    return {name: slot for name, field in fields for slot in _annotated(field.metadata, NamesSeveral)}
-
-
-def _annotated(metadata: Iterable[Any], kind: type[Any]) -> list[Any]:
-    return [entry for entry in metadata if isinstance(entry, kind)]
+    return {name: entry for name, field in fields for entry in field.metadata if isinstance(entry, kind)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import PrivateAttr, model_validator
@@ -68,6 +69,7 @@ OLD_KEYS = (
 """The whole table."""
 
 
+@cache
 def old_keys(section: str) -> tuple[OldKey, ...]:
     """Those of one section."""
     return tuple(old for old in OLD_KEYS if old.section == section)

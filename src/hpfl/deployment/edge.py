@@ -108,7 +108,7 @@ class Edge:
 
         def vacant(nobody: bool) -> None:
             code: Code = "empty" if nobody else "late"
-            why = self.ues.why_vacant() if nobody else "UEs have come and compute"
+            why = _why_vacant(self.ues) if nobody else "UEs have come and compute"
             self.up.link.background.start("vacant", self.up.link.decline(tag, code, why))
 
         sketches = await self.ues.sketched(tag, vector, vacant=vacant)
@@ -219,6 +219,12 @@ class Edge:
             with suppress(TimeoutError):  # the answer may be lost: ask again while somebody waits
                 async with asyncio.timeout(self._settings.timing.retry_s):
                     await ways.visited.wait()
+
+
+def _why_vacant(ues: EdgeUes) -> str:
+    """Who is missing, where nobody computes."""
+    named = ues.secure.missing if ues.secure is not None else []
+    return f"it waits for {', '.join(named)}, who were in a sum" if named else "UEs that compute are missing"
 
 
 def _noise(settings: EdgeNodeSettings, work: SharedWork) -> CellNoise | None:

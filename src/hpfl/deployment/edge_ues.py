@@ -108,11 +108,6 @@ class EdgeUes:
         names = [name_of.get(ue, default_name(ue)) for ue in ues]
         return [] if names == [default_name(ue) for ue in ues] else names
 
-    def why_vacant(self) -> str:
-        """Who is missing, where nobody computes."""
-        named = self.secure.missing if self.secure is not None else []
-        return f"it waits for {', '.join(named)}, who were in a sum" if named else "UEs that compute are missing"
-
     def _is_vacant(self) -> bool:
         """Whether nobody is there yet who could compute, or not everybody; who is left out is asked now and then."""
         side = self.side

@@ -109,7 +109,7 @@ class SecureCell:
         """The masked update of a UE."""
         if self._turns.due != (pb.MASKED, UPDATE):
             raise RefusedError("late", "a masked update came that is not due")
-        self._noted(number, partial(self._add_masked, UPDATE, number, packed))
+        self._noted(number, partial(_add_masked, self.session, self._collector, UPDATE, number, packed))
 
     async def set_up(self, is_early: Callable[[], bool], *, limit_s: float) -> None:
         """Collect keys and hand them round, then shares; whoever has sent shares is a member, and vouches for all."""
@@ -173,7 +173,7 @@ class SecureCell:
             case pb.SHARES:
                 return partial(collector.add_shares, number, step.entries)
             case pb.MASKED if step.sum == SKETCH:
-                return partial(self._add_masked, SKETCH, number, alone(step, number))
+                return partial(_add_masked, self.session, collector, SKETCH, number, alone(step, number))
             case pb.VOTES if step.sum == MEMBERS:
                 return partial(collector.vouched.add, number, step.entries)
             case pb.VOTES:
@@ -181,10 +181,6 @@ class SecureCell:
             case pb.REVEALED:
                 return partial(collector.add_revealed, step.sum, number, alone(step, number))
         raise RefusedError("unexpected", f"step {step.kind} of a secure sum is an edge's, or travels as a vector")
-
-    def _add_masked(self, name: str, number: int, packed: bytes) -> None:
-        one = self.session.instance(name)
-        self._collector.add_masked(name, number, unpacked(packed, one.length, bits_sent(one.bits)))
 
     def _noted(self, number: int, add: Callable[[], None]) -> None:
         """Add what a UE was asked for, once."""
@@ -212,3 +208,9 @@ class SecureCell:
                 reason = f"UEs {sorted(blaming)} cannot open the shares of UE {number}"
                 turns.broken = dispute(reason, self._blamed, self.session)
                 turns.changed.set()
+
+
+def _add_masked(session: Session, collector: Collector, name: str, number: int, packed: bytes) -> None:
+    """A UE's masked words of a sum, as they came."""
+    one = session.instance(name)
+    collector.add_masked(name, number, unpacked(packed, one.length, bits_sent(one.bits)))

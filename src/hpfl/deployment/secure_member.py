@@ -167,9 +167,9 @@ class SecureMember:
         await self._set_up(session)
         if tag.edge_round == 0:
             await asyncio.to_thread(member.prepare, SKETCH)
-        if self._own(tag) is None:
+        if _about(self._held, tag) is None:
             await asyncio.to_thread(session.prepare, self.format, self._number)
-        while (own := self._own(tag)) is None:
+        while (own := _about(self._held, tag)) is None:
             self._computed.clear()
             await self._computed.wait()
         if tag.edge_round == 0:
@@ -257,10 +257,6 @@ class SecureMember:
         await self._say(session, pb.REVEALED, {self._number: data}, of=of)
         session.uncovered.add(of)
 
-    def _own(self, tag: Tag) -> OwnUpdate | None:
-        """The update on a model, if it is there."""
-        return self._held[1] if self._held is not None and self._held[0].about_same_model(tag) else None
-
     async def _say(self, session: _Session, kind: int, entries: dict[int, bytes], *, of: str = "") -> None:
         if not session.over:
             await self._link.say(session.tag, **step_body(kind, session.attempt, entries, of=of))
@@ -272,6 +268,11 @@ class SecureMember:
         session.end()
         if self._session is session:
             self._session = None
+
+
+def _about(held: tuple[Tag, OwnUpdate] | None, tag: Tag) -> OwnUpdate | None:
+    """The update on a model, if it is what is held."""
+    return held[1] if held is not None and held[0].about_same_model(tag) else None
 
 
 def _seen(writing: "asyncio.Future[None]") -> None:

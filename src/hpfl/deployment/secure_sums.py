@@ -104,9 +104,10 @@ class SecureSums:
         diverged. Where a sum on this model may be uncovered already, it is learnt of the same UEs alone: those of them
         that are missing are waited for.
         """
-        pause_s, self.missing = _PAUSE_S, []
+        pause_s = _PAUSE_S
         while True:
-            if only is None and self._misses(self._shown.on(tag).get(SKETCH, []), tag):
+            self.missing = [] if only is not None else _missing(self._shown.on(tag).get(SKETCH, []), self._side, tag)
+            if self.missing:
                 vacant(True)
             setting_up = self._begin(tag.by(self._side.name), only, vacant)
             try:
@@ -148,7 +149,7 @@ class SecureSums:
             self._failed(tag, error)
             return set()
         agreed = CellAgreed(self._number, self._scales)
-        found = self.format.update_mean(words, self._weight(announced, survivors), tag, agreed)
+        found = self.format.update_mean(words, _weight(self._work, announced, survivors), tag, agreed)
         self.mean = np.asarray(found.update[0].numpy())
         try:
             self._check(tag, set(survivors))
@@ -178,8 +179,8 @@ class SecureSums:
 
         def is_early() -> bool:
             if bound is not None:  # nobody can stand in for any of them
-                before = self.missing
-                if self._misses(bound, tag) and self.missing != before:
+                before, self.missing = self.missing, _missing(bound, side, tag, told=self.missing)
+                if self.missing and self.missing != before:
                     vacant(True)
                 return cell.num_heard < len(bound)
             return only is None and not self._gathered and (side.opening.is_early() or cell.num_heard < self.threshold)
@@ -192,24 +193,13 @@ class SecureSums:
         task.add_done_callback(_seen)
         return task
 
-    def _misses(self, bound: Collection[int], tag: Tag) -> bool:
-        """Whether UEs are not here with whom alone the others uncover a sum on a model again: `missing` are they."""
-        side, before = self._side, self.missing
-        for number in bound:
-            side.attendance.need(number, "a sum on this model may be uncovered already, and is of the same UEs alone")
-        self.missing = [default_name(number) for number in bound if number not in side.hub.children]
-        if self.missing and self.missing != before:
-            what = "waits for those who were in the sum, or for another model"
-            log(what, level=logging.WARNING, round=tag.round, ues=self.missing)
-        return bool(self.missing)
-
     async def _sum_of_sketches(self, cell: SecureCell, held: Mapping[int, CheckedSketch]) -> dict[int, CheckedSketch]:
         if self._bound is not None:
             known = self._side.gathering.held
             held = {number: known[number].sketch for number in self._bound if number in known}
         await cell.masked_sketches(held, limit_s=self._limit_s)
         words, survivors = await cell.summed(SKETCH, limit_s=min(self._limit_s, _AGREES_S))
-        self.sketch = self.format.sketch_mean(words, self._weight(held, survivors))
+        self.sketch = self.format.sketch_mean(words, _weight(self._work, held, survivors))
         self._sketched = set(survivors)
         return {ue: held[ue] for ue in survivors}
 
@@ -219,9 +209,6 @@ class SecureSums:
         room = self.format.room
         if tag.edge_round == 0 and survivors == self._sketched and np.isfinite(room):
             self._work.sketches.check(self.mean, self.sketch, squared_norm=squared, room=room)
-
-    def _weight(self, said: Mapping[int, CheckedSketch], ues: Collection[int]) -> int:
-        return sum(whole_weight(self._work.config, said[ue].num_samples) for ue in ues)
 
     def _is_wanted(self, number: int) -> bool:
         if self._bound is not None:
@@ -247,6 +234,22 @@ _OUTCOMES: Mapping[type[SecrecyError], SumOutcome] = {
     LeftBetweenError: "left between",
     DisputedError: "disputed",
 }
+
+
+def _weight(work: SharedWork, said: Mapping[int, CheckedSketch], ues: Collection[int]) -> int:
+    """The weight of some UEs together."""
+    return sum(whole_weight(work.config, said[ue].num_samples) for ue in ues)
+
+
+def _missing(bound: Collection[int], side: ParentSide, tag: Tag, told: Collection[str] = ()) -> list[str]:
+    """The UEs that are not here with whom alone the others uncover a sum on a model again; it is said who, once."""
+    for number in bound:
+        side.attendance.need(number, "a sum on this model may be uncovered already, and is of the same UEs alone")
+    missing = [default_name(number) for number in bound if number not in side.hub.children]
+    if missing and missing != told:
+        what = "waits for those who were in the sum, or for another model"
+        log(what, level=logging.WARNING, round=tag.round, ues=missing)
+    return missing
 
 
 def _seen(task: "asyncio.Task[None]") -> None:

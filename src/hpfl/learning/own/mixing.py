@@ -9,7 +9,7 @@ from torch import Tensor
 from hpfl.learning.batches import Batch
 from hpfl.learning.own.chunk import OwnChunk
 from hpfl.learning.own.layers import Into, Params
-from hpfl.learning.own.scene import State, all_taken, taken
+from hpfl.learning.own.recorded_steps import Moving, all_taken, taken
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def learnt_weights(
     return torch.cat([held[name].flatten(1) for name in how.names], 1)
 
 
-def learn(chunk: OwnChunk, how: Learning, numbers: Sequence[int], state: State, fresh: Tensor) -> None:
+def learn(chunk: OwnChunk, how: Learning, numbers: Sequence[int], state: Moving, fresh: Tensor) -> None:
     """The same in place: mixtures, own parameters, gaps to the shared ones, room for slopes, and the weights."""
     held = state[4]
 

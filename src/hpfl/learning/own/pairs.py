@@ -9,7 +9,7 @@ from torch import Tensor
 from hpfl.learning.batches import Batch
 from hpfl.learning.own.chunk import OwnChunk
 from hpfl.learning.own.layers import Into, Params
-from hpfl.learning.own.scene import State, all_taken, first_state, taken
+from hpfl.learning.own.recorded_steps import Moving, all_taken, first_state, taken
 from hpfl.learning.own.stage import first_params, first_ues
 
 _SHARE = "share"
@@ -44,7 +44,7 @@ def mixed(
 
 
 def mix(
-    chunk: OwnChunk, how: Mixing, numbers: Sequence[int], models: State, share: Tensor
+    chunk: OwnChunk, how: Mixing, numbers: Sequence[int], models: Moving, share: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same of copies and private models in place, with room for mixtures and gradients: shares and losses."""
     network, names, state, slopes = chunk.network, chunk.network.names, models[:3], models[3]
@@ -87,7 +87,7 @@ def enveloped(chunk: OwnChunk, how: Envelope, numbers: Sequence[int], start: Ten
     return chunk.whole(theta, start), chunk.whole(near, start), first
 
 
-def envelop(chunk: OwnChunk, how: Envelope, numbers: Sequence[int], models: State) -> Tensor:
+def envelop(chunk: OwnChunk, how: Envelope, numbers: Sequence[int], models: Moving) -> Tensor:
     """The same of personal and local models in place; the first losses."""
     network, names, pull = chunk.network, chunk.network.names, how.rate * how.penalty
 
@@ -117,7 +117,7 @@ def looked_ahead(
 
 
 def look_ahead(
-    chunk: OwnChunk, rates: tuple[float, float], numbers: Sequence[int], models: State
+    chunk: OwnChunk, rates: tuple[float, float], numbers: Sequence[int], models: Moving
 ) -> tuple[Tensor, Tensor]:
     """The same of a point in place, with room for what lies ahead of it: the first losses at both."""
     (inner, outer), network, names = rates, chunk.network, chunk.network.names

@@ -104,7 +104,7 @@ class Stages:
     def __init__(self) -> None:
         self.known: dict[Hashable, Stage] = {}
         self.slopes: dict[Hashable, tuple[Params, Batch, Params, Any, Tensor]] = {}
-        self.scenes: dict[Hashable, Any] = {}  # see `scene`
+        self.recorded: dict[Hashable, Any] = {}  # see `recorded_steps`
         self.pool: Any = None
 
     def shared_pool(self) -> Any:

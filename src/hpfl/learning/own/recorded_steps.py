@@ -12,27 +12,27 @@ from hpfl.learning.own.layers import Params
 from hpfl.learning.own.stage import LEAST_RUN, Stages, first_params, first_ues, set_to
 from hpfl.learning.recording import recorded_graph
 
-State = tuple[Params, ...]
-Step = Callable[..., Tensor]
+Moving = tuple[Params, ...]
+MovingStep = Callable[..., Tensor]
 """`step(*state, *batches)`, of the first UEs: moves the state, and gives losses."""
 
 
-class _Chunk(Protocol):
+class _Batches(Protocol):
     @property
     def stages(self) -> Stages | None: ...
     def batch(self, number: int, role: str = "support") -> Batch: ...
     def active(self, number: int) -> int: ...
 
 
-class Scene:
+class RecordedSteps:
     """What a recorded step reads and writes, and its recordings by the number of UEs."""
 
-    def __init__(self, state: State, batches: Sequence[Batch], pool: Any) -> None:
+    def __init__(self, state: Moving, batches: Sequence[Batch], pool: Any) -> None:
         self.state = tuple({name: torch.empty_like(own) for name, own in part.items()} for part in state)
         self.batches = tuple(batch.each(torch.empty_like) for batch in batches)
         self.pool, self.graphs = pool, dict[int, tuple[Any, Tensor]]()
 
-    def replayed(self, step: Step, count: int, given: Sequence[Batch]) -> Tensor:
+    def replayed(self, step: MovingStep, count: int, given: Sequence[Batch]) -> Tensor:
         """One step of the first UEs; its losses stay where the next one writes its own."""
         state, batches = first_state(self.state, count), [first_ues(batch, count) for batch in self.batches]
         for mine, batch in zip(batches, given, strict=True):
@@ -50,24 +50,31 @@ class Scene:
 
 
 def taken(
-    chunk: _Chunk, key: Hashable, step: Step, state: State, numbers: Sequence[int], roles: Sequence[str] = ("support",)
+    chunk: _Batches,
+    key: Hashable,
+    step: MovingStep,
+    state: Moving,
+    numbers: Sequence[int],
+    roles: Sequence[str] = ("support",),
 ) -> Iterator[Tensor]:
     """Take steps, but for those that no UE takes; the losses of each, to be read before the next.
 
     `key` tells apart steps that do not compute the same of state and batches. The state has come where the steps lead
     when the last of them has been asked for.
     """
-    scene = None if chunk.stages is None or not numbers else _scene(chunk, chunk.stages, key, state, roles, numbers[0])
-    at = state if scene is None else scene.state
+    recorded = (
+        None if chunk.stages is None or not numbers else _recorded(chunk, chunk.stages, key, state, roles, numbers[0])
+    )
+    at = state if recorded is None else recorded.state
     for count, run in groupby(numbers, key=chunk.active):
         alike = list(run)
         for number in alike if count else []:
             batches = [first_ues(chunk.batch(number, role), count) for role in roles]
-            if scene is None or (len(alike) < LEAST_RUN and count not in scene.graphs):
+            if recorded is None or (len(alike) < LEAST_RUN and count not in recorded.graphs):
                 yield step(*first_state(at, count), *batches)
             else:
-                yield scene.replayed(step, count, batches)
-    if scene is not None:
+                yield recorded.replayed(step, count, batches)
+    if recorded is not None:
         for given, own in zip(state, at, strict=True):
             set_to(given, own)
 
@@ -81,19 +88,21 @@ def all_taken(losses: Iterator[Tensor]) -> Tensor | None:
     return first
 
 
-def first_state(state: State, count: int) -> State:
+def first_state(state: Moving, count: int) -> Moving:
     """The numbers of the first UEs alone."""
     return tuple(first_params(part, count) for part in state)
 
 
-def _scene(chunk: _Chunk, stages: Stages, key: Hashable, state: State, roles: Sequence[str], number: int) -> Scene:
-    """The scene of such steps, set to a state."""
+def _recorded(
+    chunk: _Batches, stages: Stages, key: Hashable, state: Moving, roles: Sequence[str], number: int
+) -> RecordedSteps:
+    """What is recorded of such steps, set to a state."""
     batches = [chunk.batch(number, role) for role in roles]
     shapes = tuple((own.shape, own.dtype) for batch in batches for own in (batch.inputs, batch.targets, batch.weights))
     whole = (key, shapes, tuple(tuple((name, own.shape) for name, own in part.items()) for part in state))
-    if whole not in stages.scenes:
-        stages.scenes[whole] = Scene(state, batches, stages.shared_pool())
-    scene: Scene = stages.scenes[whole]
-    for mine, given in zip(scene.state, state, strict=True):
+    if whole not in stages.recorded:
+        stages.recorded[whole] = RecordedSteps(state, batches, stages.shared_pool())
+    recorded: RecordedSteps = stages.recorded[whole]
+    for mine, given in zip(recorded.state, state, strict=True):
         set_to(mine, given)
-    return scene
+    return recorded
