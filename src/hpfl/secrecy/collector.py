@@ -91,7 +91,7 @@ class Collector:
     def add_masked(self, instance: str, number: int, words: AnyWords) -> None:
         """Round 2: a member's masked words of a sum."""
         one = self._sum(instance)
-        if not self._masks_so(one, number) or one.ballot is not None or number in one.senders:
+        if not _masks_so(one, self._first, self._members, number) or one.ballot is not None or number in one.senders:
             raise SecrecyError(f"{instance}: the masked words of member {number} are not due", [number])
         one.add(number, words)
 
@@ -171,17 +171,6 @@ class Collector:
             self._inboxes[number] = {sender: self._parcels[sender][number] for sender in others}
         return self._inboxes[number]
 
-    def _masks_so(self, one: CollectedSum, number: int) -> bool:
-        """Whether a member masks words of a sum among the same members as the others.
-
-        Who has uncovered the first sum after votes masks later ones among its survivors, who has not among all.
-        """
-        first = self._first
-        is_voted = one is not first and first.ballot is not None and first.ballot.is_closed
-        if not one.senders:
-            one.follows, one.among = is_voted, first.survivors if is_voted else self._members
-        return number in one.among and one.follows == (is_voted and number in first.revealed)
-
     @property
     def _first(self) -> CollectedSum:
         return self._sums[self._session.instances[0].name]
@@ -201,3 +190,14 @@ def _new_name(trust: Trust, names: Mapping[int, str], number: int, signed: Signe
 def _enough(session: Session, step: str, found: int) -> None:
     if found < session.threshold:
         raise TooFewError(step, found, session.threshold)
+
+
+def _masks_so(one: CollectedSum, first: CollectedSum, members: Collection[int], number: int) -> bool:
+    """Whether a member masks words of a sum among the same members as the others.
+
+    Who has uncovered the first sum after votes masks later ones among its survivors, who has not among all.
+    """
+    is_voted = one is not first and first.ballot is not None and first.ballot.is_closed
+    if not one.senders:
+        one.follows, one.among = is_voted, first.survivors if is_voted else members
+    return number in one.among and one.follows == (is_voted and number in first.revealed)

@@ -157,7 +157,7 @@ class Member:
             elif not np.array_equal(one.sent[0], own):
                 raise SecrecyError(f"{instance}: other words were masked already; two would show their difference")
             if one.survivors is None and (gone := one.among - self._among):
-                plus, minus = self._pair_masks(one, gone)
+                plus, minus = _pair_masks(self._session, self.number, self._adverts, one, gone)
                 total = one.sent[1].copy()
                 add_masks(total, minus, plus)
                 one.sent, one.among = (own, _wrapped(total, one.instance)), self._among
@@ -193,7 +193,7 @@ class Member:
         self._vouching.check(instance, self._members, one.survivors, tags)
         if one.instance is self._session.instances[0]:
             self.standing.members = self._among = one.survivors
-        return self._uncovered(one, one.survivors)
+        return self._shares_of(one, one.survivors)
 
     def reveal_standing(self, instance: str, survivors: Collection[int]) -> bytes:
         """Round 4 without round 3, where the survivors are the list that stands."""
@@ -205,12 +205,11 @@ class Member:
         if one.survivors not in (None, told):
             raise SecrecyError(f"{instance}: another list of survivors came before; the edge tells two stories")
         one.survivors = told
-        return self._uncovered(one, told)
-
-    def _uncovered(self, one: _OwnSum, survivors: frozenset[int]) -> bytes:
-        return one.ahead[1] if one.ahead[0] == survivors else self._shares_of(one, survivors)
+        return self._shares_of(one, told)
 
     def _shares_of(self, one: _OwnSum, survivors: frozenset[int]) -> bytes:
+        if one.ahead[0] == survivors:
+            return one.ahead[1]
         at = 2 * self._session.instances.index(one.instance)
         kinds = {owner: SELF if owner in survivors else MASK for owner in self._held}
         return revealed({owner: (kind, self._held[owner][at + kind]) for owner, kind in kinds.items()})
@@ -239,17 +238,12 @@ class Member:
             return one.mask
 
     def _made_mask(self, one: _OwnSum) -> MaskedWords:
-        plus, minus = self._pair_masks(one, self._members - {self.number})
+        others = self._members - {self.number}
+        plus, minus = _pair_masks(self._session, self.number, self._adverts, one, others)
         own = self_mask(self._session.digest, one.instance.name, self.number, one.self_seed)
         total = np.zeros(one.instance.length, word_type(one.instance.bits))
         add_masks(total, [*plus, own], minus)
         return total
-
-    def _pair_masks(self, one: _OwnSum, others: Collection[int]) -> tuple[list[bytes], list[bytes]]:
-        """Keystream keys of the masks with some others: those that are added, those that are subtracted."""
-        digest, name, at = self._session.digest, one.instance.name, self._session.instances.index(one.instance)
-        own = mask_key(digest, name, self.number, one.mask_seed)
-        return pair_masks(digest, name, self.number, own, {other: self._adverts[other].masks[at] for other in others})
 
     @property
     def _vouching(self) -> Vouching:
@@ -257,6 +251,15 @@ class Member:
 
     def _sum(self, instance: str) -> _OwnSum:
         return self._sums[self._session.instance(instance).name]
+
+
+def _pair_masks(
+    session: Session, number: int, adverts: Mapping[int, Advert], one: _OwnSum, others: Collection[int]
+) -> tuple[list[bytes], list[bytes]]:
+    """Keystream keys of a member's masks with some others: those that are added, those that are subtracted."""
+    digest, name, at = session.digest, one.instance.name, session.instances.index(one.instance)
+    own = mask_key(digest, name, number, one.mask_seed)
+    return pair_masks(digest, name, number, own, {other: adverts[other].masks[at] for other in others})
 
 
 def _wrapped(total: MaskedWords, instance: Instance) -> MaskedWords:
