@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from paper_network import paper_network
 from planning_oracles import bisected_latency_s, convex_latency_s, edge_hz
@@ -220,7 +220,12 @@ def test_energy_budgets_hold_and_cost_time(seed, spread):
     free = allocate(problem, everybody(problem))
     draw = np.random.default_rng(seed)
     energy_j = problem.ue_power_w * free.upload_s * 10.0 ** (-spread * draw.random(6))
-    tight = allocate(replace(problem, ue_energy_j=energy_j), everybody(problem))
+    try:
+        tight = allocate(replace(problem, ue_energy_j=energy_j), everybody(problem))
+    except InfeasibleError as refused:  # a budget that no bandwidth carries is refused by name
+        if "at any bandwidth its upload takes more than" not in str(refused):
+            raise
+        assume(False)
     assert tight.latency_gap <= CERTIFIED_GAP
     assert tight.round_latency_s >= free.round_latency_s * (1 - 1e-9)
     assert (tight.ue_power_w * tight.upload_s <= energy_j * (1 + 1e-12)).all()

@@ -143,3 +143,12 @@ def test_a_members_number_has_bounds(people, number):
     one.number = number
     with refused(match=f"has the number {number}; wanted 0 to {2**32 - 1}"):
         Member(session_of(SLOTS), one, people.trust)
+
+
+def test_a_certificate_of_a_version_that_does_not_exist_is_refused(people):
+    session = session_of(SLOTS)
+    cell = playing(people, session, range(SLOTS))
+    advert = cell.members[1].advert()
+    place = advert.index(bytes([0xA0, 0x03, 0x02, 0x01, 0x02])) + 4  # [0] { INTEGER 2 }, as X.509 writes version 3
+    with pytest.raises(SecrecyError, match="not issued by an authority"):
+        cell.collector.add_advert(1, advert[:place] + b"@" + advert[place + 1 :])

@@ -118,7 +118,7 @@ def _signed(challenge: bytes, child: str, certificate: bytes) -> bytes:
 def _loaded(shown: bytes) -> x509.Certificate | None:
     try:
         return x509.load_der_x509_certificate(shown) if len(shown) <= _MOST_BYTES else None
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         return None
 
 

@@ -131,7 +131,7 @@ def _issued_by_one(
         try:
             found = x509.load_der_x509_certificate(certificate)
             found.verify_directly_issued_by(authority)
-        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        except (ValueError, TypeError, x509.InvalidVersion, InvalidSignature, UnsupportedAlgorithm):
             continue
         return authority, found, _name_of_ue(found)
     raise SecrecyError("its certificate was not issued by an authority of this deployment")
