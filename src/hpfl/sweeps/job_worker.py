@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from hpfl.kept_memory import keep_freed_memory
 from hpfl.lazy import begin_importing, end_importing
+from hpfl.stopping import KINDS
 
 PACE_S = 0.1
 """Rounds are told no more often than this, but for the first and the last."""
@@ -25,7 +26,7 @@ Jobs = queue.SimpleQueue[dict[str, Any] | None]
 
 def main() -> None:
     """Play jobs until there are no more."""
-    for kind in (signal.SIGINT, signal.SIGTERM):
+    for kind in KINDS:
         signal.signal(kind, signal.SIG_IGN)  # the engine's to answer, which passes it on
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever a part prints is no answer

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import IO, Any
 
+from hpfl.stopping import KINDS
+
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _PATIENCE_S = 5.0
 _LAST_BYTES = 2000
-_THEIRS = (signal.SIGINT, signal.SIGTERM)
 _numbers = count()
 _early: list["Nursery"] = []
 
@@ -29,7 +30,7 @@ class Nursery:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  it is closed with the process
         self._socket, theirs = socket.socketpair()
         self._rest, self._ended, self._asked = b"", dict[int, int](), False
-        with theirs, _held_back(_THEIRS):
+        with theirs, _held_back(KINDS):
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "hpfl.sweeps.nursery_process", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -83,8 +84,7 @@ class Nursery:
 
     def last_words(self) -> str:
         """What it left on its standard error."""
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_BYTES))
-        return self._errors.read().decode(errors="replace").strip()
+        return end_of(self._errors)
 
     def close(self) -> None:
         """End it, and with it every worker that is left."""
@@ -97,6 +97,12 @@ class Nursery:
             self._process.kill()
             self._process.wait()
         self._errors.close()
+
+
+def end_of(errors: IO[bytes]) -> str:
+    """The last that a process has left in a file."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - _LAST_BYTES))
+    return errors.read().decode(errors="replace").strip()
 
 
 def begin_early() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hpfl.lazy import begin_importing, end_importing
+from hpfl.stopping import KINDS
 from hpfl.sweeps import job_worker
 
 NEEDED = ("torch", "hpfl.sweeps.playing", "hpfl.sweeps.part_run")
@@ -31,8 +32,6 @@ WELCOME = (
     "torch._dynamo",
 )
 """What most runs import when they begin, in small steps: imported while nobody waits, not where it may ask for GPUs."""
-THEIRS = (signal.SIGINT, signal.SIGTERM)
-"""Signals to a whole group of processes, which are the engine's to answer; it passes them on."""
 _MOST = 1 << 16
 
 
@@ -172,9 +171,9 @@ def _where(file: Path) -> str:
 
 def main() -> None:
     """Import, then fork on demand."""
-    for kind in THEIRS:
+    for kind in KINDS:  # sent to a whole group of processes: the engine's to answer, which passes them on
         signal.signal(kind, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, THEIRS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, KINDS)
     engine = socket.socket(fileno=int(sys.argv[1]))
     engine.set_inheritable(False)
     for name in NEEDED:

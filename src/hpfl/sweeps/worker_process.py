@@ -7,9 +7,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from hpfl.sweeps.jobs import Job
-from hpfl.sweeps.nursery import ONE_THREAD, Nursery
-
-_LAST_BYTES = 2000
+from hpfl.sweeps.nursery import ONE_THREAD, Nursery, end_of
 
 
 class WorkerProcess:
@@ -66,8 +64,7 @@ class WorkerProcess:
     def last_words(self) -> str:
         """How it ended, and below that what it left on its standard error."""
         code = self._nursery.status(self._key)
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_BYTES))
-        said = self._errors.read().decode(errors="replace").strip()
+        said = end_of(self._errors)
         if code is None:
             how, said = "ended, and so did the one that it came from", said or self._nursery.last_words()
         else:
